@@ -2,7 +2,7 @@
 
 SwcaffeError
 ├── UsageError            wrong flags or arguments                          exit code 2
-├── PrototxtError         text that is not a valid net or solver            exit code 1, as all below
+├── PrototxtError         text that is not a valid net or solver            exit code 1, as below
 ├── NetError              wiring: unknown blobs, duplicate tops, no producer
 ├── ParameterError        a layer or solver parameter out of its range
 ├── ShapeError            blobs that do not fit a layer or each other
@@ -45,7 +45,7 @@ __all__ = [
 
 
 class SwcaffeError(Exception):
-    """What went wrong (`message`), in which of the user's files (`where`), and how to mend it (`fix`)."""
+    """What went wrong (`message`), where in the user's files (`where`), how to mend it (`fix`)."""
 
     exit_code = 1
 
@@ -149,5 +149,5 @@ def unknown_name(kind: str, name: str, known: Mapping[str, object] | list[str]) 
             folded[m]
             for m in get_close_matches(name.lower().replace("_", ""), list(folded), n=3, cutoff=0.6)
         ]
-    hint = f' (did you mean {" or ".join(repr(n) for n in near)}?)' if near else ""
+    hint = f" (did you mean {' or '.join(repr(n) for n in near)}?)" if near else ""
     return f"unknown {kind} {name!r}{hint}; known: {', '.join(names)}"

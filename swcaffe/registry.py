@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """A dictionary filled by decorators, whose look-up failure lists the nearest and all known names."""
+    """A dictionary filled by decorators; a failed look-up lists the nearest and all known names."""
 
     def __init__(self, kind: str, error: type[SwcaffeError]) -> None:
         """`kind` names the things in messages ("layer type"); `error` is raised by `get`."""

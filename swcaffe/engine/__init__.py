@@ -1,0 +1,1 @@
+"""Who computes an operator: engines turn operators into plans, once per shape."""

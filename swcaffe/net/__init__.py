@@ -1,0 +1,1 @@
+"""How blobs and layers are wired: filtering, splits, sharing, backward analysis, weights."""

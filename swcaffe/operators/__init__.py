@@ -1,0 +1,1 @@
+"""Mathematics: what layers ask engines to compute. Frozen descriptors with numpy definitions."""

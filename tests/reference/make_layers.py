@@ -23,6 +23,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 
 import caffe
+from batch_norm import batch_step, uses_batch
 from layer_cases import LayerCase, normal
 from layer_cases_more import CASES
 
@@ -117,6 +118,20 @@ def run_step(net: caffe.Net, case: LayerCase, bottoms: list, rng: np.random.Rand
     return seen
 
 
+def run_batch_norm_step(
+    case: LayerCase, params: list, bottoms: list, rng: np.random.RandomState
+) -> dict:
+    """run_step for a BatchNorm in batch mode (batch_norm.py says why)."""
+    dy = normal(*bottoms[0].shape)(rng)
+    stats = [blob.data for blob in params]
+    seen = {"bottom/0": bottoms[0], "top_diff/0": dy}
+    seen.update(batch_step(layer_text(case), bottoms[0], dy, stats))
+    for i, data in enumerate(stats):
+        seen[f"param_after/{i}"] = data.copy()
+        seen[f"param_diff/{i}"] = np.zeros_like(data)
+    return seen
+
+
 def run_case(case: LayerCase, pipe: multiprocessing.connection.Connection) -> None:
     """Build the net, run all steps and send (description, arrays) through `pipe`."""
     caffe.set_mode_cpu()
@@ -136,9 +151,13 @@ def run_case(case: LayerCase, pipe: multiprocessing.connection.Connection) -> No
         arrays.update({f"extra/{key}": data for key, data in extra.items()})
         if case.type == "MemoryData":
             net.set_input_arrays(extra["data"], extra["label"])
+        composed = case.type == "BatchNorm" and uses_batch(layer_text(case), case.phase)
         for number, bottoms in enumerate(steps):
-            for key, data in run_step(net, case, bottoms, rng).items():
-                arrays[f"{number}/{key}"] = data
+            if composed:
+                seen = run_batch_norm_step(case, params, bottoms, rng)
+            else:
+                seen = run_step(net, case, bottoms, rng)
+            arrays.update({f"{number}/{key}": data for key, data in seen.items()})
     description = {
         "prototxt": layer_text(case),
         "phase": case.phase,

@@ -27,7 +27,7 @@ def grey(images: np.ndarray) -> np.ndarray:
 
 
 def colour(images: np.ndarray) -> np.ndarray:
-    """(n, 8, 8) of 0..16 -> uint8 (n, 3, 32, 32): v, 240 - v, |v - left neighbour|, pixels 4 x 4."""
+    """(n, 8, 8) of 0..16 -> uint8 (n, 3, 32, 32): v, 240 - v, |v - left neighbour|, 4 x 4."""
     v = images * 15
     left = np.pad(v, ((0, 0), (0, 0), (1, 0)))[:, :, :-1]
     edges = np.maximum(v, left) - np.minimum(v, left)

@@ -1,0 +1,280 @@
+"""A source, an order and a transformer as a stream of batches, read ahead and resumable.
+
+Reader threads make *blocks*: the items [p, p + batch) of the stream, without those whose records
+are bad. `next` turns blocks into batches that are always full. Without bad records a block is a
+batch and nothing is copied; after one, every batch is filled up from the next block. Blocks depend
+on p alone, so batches do not depend on the number of threads, and the number of items consumed is
+all that must be saved to go on exactly.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from swcaffe.arrays import F32, I64, Shape, aligned_zeros
+from swcaffe.data.draws import U64, item_words
+from swcaffe.data.prefetch import Prefetcher
+from swcaffe.data.shard import Order
+from swcaffe.data.source import DataSource, Record
+from swcaffe.data.transform import Transformer
+from swcaffe.errors import DataError
+
+__all__ = ["Batch", "Loader", "OnBad"]
+
+log = logging.getLogger(__name__)
+
+OnBad = Literal["error", "skip"]
+"""What a record that cannot be read does: end the run, or be left out and counted."""
+
+SORTED_ITEMS = 16
+"""Fewest items of one class at the start of a stream that look like records sorted by class."""
+
+BAD_LOGGED = 10
+"""Bad records that are named in the log one by one; later ones are only counted."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """`tops[0]` (n, …) is data, `tops[1:]` are labels, float32; row j is record `keys[j]`.
+
+    `items` (n,) are the rows' item numbers, ascending. A batch may be read until the next one is
+    taken; then its memory is used again.
+    """
+
+    tops: tuple[F32, ...]
+    items: I64
+    keys: list[str]
+
+
+@dataclass(slots=True)
+class _Block:
+    """Items first … first + batch - 1: the good ones in the first rows, the bad ones by message."""
+
+    rows: Batch | None  # arrays of full batch size; None if no record was good
+    bad: list[str]
+
+    @property
+    def good(self) -> int:
+        return len(self.rows.keys) if self.rows else 0
+
+
+class _ClassWatch:
+    """Looks at the labels at the start of a stream until two differ, or `enough` have not."""
+
+    def __init__(self, enough: int) -> None:
+        self.enough, self.count, self.label, self._decided = enough, 0, 0.0, False
+
+    def mixed(self, batch: Batch) -> bool:
+        """False once: when `enough` labels were all the same."""
+        if self._decided:
+            return True
+        if len(batch.tops) != 2 or batch.tops[1].ndim != 1:  # not one class label a record
+            self._decided = True
+            return True
+        labels = batch.tops[1]
+        self.label = float(labels[0]) if self.count == 0 else self.label
+        self.count += len(labels)
+        one_class = bool(np.all(labels == self.label))
+        self._decided = not one_class or self.count >= self.enough
+        return not (one_class and self._decided)
+
+
+class Loader:
+    """Full batches of `batch_size` transformed records, in the order's sequence."""
+
+    def __init__(
+        self,
+        source: DataSource,
+        order: Order,
+        batch_size: int,
+        *,
+        transformer: Transformer | None = None,
+        seed: int = 0,
+        start: int = 0,
+        depth: int = 4,
+        threads: int = 1,
+        on_bad: OnBad = "error",
+        expect_mixed: bool = False,
+    ) -> None:
+        """Without a `transformer` data is only converted to float32.
+
+        seed    of the mirror coins and crop offsets
+        start   items consumed by an earlier run: its `position`
+        depth   batches made ahead at most
+        expect_mixed  warn if the stream begins with one class only (training)
+        """
+        assert batch_size > 0, f"batch of {batch_size}"
+        self.source, self.order, self.batch_size = source, order, batch_size
+        self.on_bad: OnBad = on_bad
+        self.position = start
+        """Items of the stream consumed so far, bad ones included."""
+        self.skipped = 0
+        """Bad records met since the start."""
+        self._transformer, self._seed, self._start = transformer, seed, start
+        self._readers: Prefetcher[_Block] = Prefetcher(self._make, depth=depth, threads=threads)
+        self._last: _Block | None = None  # lent to the consumer until the next call
+        self._open: _Block | None = None  # partly used
+        self._used = 0  # rows of it that are
+        self._watch = _ClassWatch(max(batch_size, SORTED_ITEMS)) if expect_mixed else None
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds spent waiting for data."""
+        return self._readers.wait_s
+
+    def shapes(self) -> tuple[Shape, ...]:
+        """Shapes of a batch's tops, from the first good record at the present position."""
+        for item in range(self.position, self.position + self.order.n):
+            try:
+                record = self.source.read(self.order.index(item))
+            except DataError:
+                if self.on_bad == "error":
+                    raise
+                continue
+            return tuple((self.batch_size, *shape) for shape in self._row_shapes(record))
+        raise self._all_bad()
+
+    def next(self) -> Batch:
+        """The next batch; valid until the following call.
+
+        Raises DataError for a bad record when `on_bad` is "error", for records whose shapes differ
+        within a batch, and if all records are bad.
+        """
+        if self._last is not None:
+            self._readers.recycle(self._last)
+            self._last = None
+        if self._open is None:
+            block = self._next_block()
+            if block.good == self.batch_size:
+                self._last = block
+                return self._account(block.rows)
+            self._open, self._used = block, 0
+        return self._account(self._fill())
+
+    def close(self) -> None:
+        """Stop the readers; the source stays open, its owner closes it."""
+        self._readers.close()
+
+    def summary(self) -> str:
+        """One line: items, bad records, time waited for data."""
+        bad = f", {self.skipped} bad records skipped" if self.skipped else ""
+        return f"{self.position - self._start} items{bad}, data wait {self.wait_s:.3f} s"
+
+    # -- reader threads ------------------------------------------------------------------------
+
+    def _make(self, number: int, spent: _Block | None) -> _Block:
+        first = self._start + number * self.batch_size
+        words = item_words(self._seed, first, self.batch_size)
+        tops = spent.rows.tops if spent and spent.rows else ()
+        items: list[int] = []
+        keys: list[str] = []
+        bad: list[str] = []
+        for j in range(self.batch_size):
+            try:
+                record = self.source.read(self.order.index(first + j))
+            except DataError as error:
+                if self.on_bad == "error":
+                    raise
+                bad.append(str(error).partition("\n")[0])
+                continue
+            shapes = self._row_shapes(record)
+            if not keys:
+                tops = self._tops(shapes, tops)
+            elif shapes != tuple(top.shape[1:] for top in tops):
+                raise self._mixed_shapes(record.key, shapes, keys[0], tops)
+            self._put(record, words[j], tops, len(keys))
+            items.append(first + j)
+            keys.append(record.key)
+        rows = Batch(tops, np.array(items, dtype=np.int64), keys) if keys else None
+        return _Block(rows, bad)
+
+    def _row_shapes(self, record: Record) -> tuple[Shape, ...]:
+        data = record.data.shape
+        if self._transformer:
+            data = self._transformer.output_shape(data)
+        return (data, *(np.shape(label) for label in record.labels))
+
+    def _tops(self, shapes: tuple[Shape, ...], spent: tuple[F32, ...]) -> tuple[F32, ...]:
+        full = [(self.batch_size, *shape) for shape in shapes]
+        if [top.shape for top in spent] == full:
+            return spent
+        return tuple(aligned_zeros(shape) for shape in full)
+
+    def _put(self, record: Record, words: U64, tops: tuple[F32, ...], row: int) -> None:
+        if self._transformer:
+            self._transformer.apply(record.data, words, tops[0][row])
+        else:
+            tops[0][row] = record.data
+        for top, label in zip(tops[1:], record.labels, strict=True):
+            top[row] = label
+
+    # -- consumer ------------------------------------------------------------------------------
+
+    def _next_block(self) -> _Block:
+        """The next block with a good record in it; bad ones are booked."""
+        seen = 0
+        while seen <= self.order.n + self.batch_size:
+            block = self._readers.next()
+            for message in block.bad:
+                self.skipped += 1
+                if self.skipped <= BAD_LOGGED:
+                    log.warning("skipped: %s", message)
+                elif self.skipped == BAD_LOGGED + 1:
+                    log.warning("further bad records are counted only")
+            if block.good:
+                return block
+            seen += self.batch_size
+        raise self._all_bad()
+
+    def _fill(self) -> Batch:
+        """A batch of its own memory from the open block and as many more as it takes."""
+        tops: tuple[F32, ...] = ()
+        items: list[I64] = []
+        keys: list[str] = []
+        while len(keys) < self.batch_size:
+            block = self._open or self._next_block()
+            assert block.rows is not None, "an open block has rows"
+            begin = self._used if self._open else 0
+            end = min(block.good, begin + self.batch_size - len(keys))
+            shapes = tuple(top.shape[1:] for top in block.rows.tops)
+            if not keys:
+                tops = self._tops(shapes, ())
+            elif shapes != tuple(top.shape[1:] for top in tops):
+                raise self._mixed_shapes(block.rows.keys[begin], shapes, keys[0], tops)
+            for top, source in zip(tops, block.rows.tops, strict=True):
+                top[len(keys) : len(keys) + end - begin] = source[begin:end]
+            items.append(block.rows.items[begin:end])
+            keys += block.rows.keys[begin:end]
+            self._open, self._used = (block, end) if end < block.good else (None, 0)
+            if self._open is None:
+                self._readers.recycle(block)
+        return Batch(tops, np.concatenate(items), keys)
+
+    def _account(self, batch: Batch | None) -> Batch:
+        assert batch is not None, "batches are taken from blocks with rows"
+        self.position = int(batch.items[-1]) + 1
+        if self._watch and not self._watch.mixed(batch):
+            log.warning(
+                "%s: the first %d labels are one class (%g); are the records sorted by class? "
+                "Shuffle them when converting, or set shuffle",
+                self.source.describe(),
+                self._watch.count,
+                self._watch.label,
+            )
+        return batch
+
+    def _mixed_shapes(
+        self, key: str, shapes: tuple[Shape, ...], first_key: str, tops: tuple[F32, ...]
+    ) -> DataError:
+        return DataError(
+            f"record {key!r} gives shapes {shapes}, but record {first_key!r} of the same batch "
+            f"gave {tuple(top.shape[1:] for top in tops)}",
+            fix="resize or crop the pictures to one size, or set batch_size: 1",
+        )
+
+    def _all_bad(self) -> DataError:
+        return DataError(f"{self.source.describe()}: not one record can be read")

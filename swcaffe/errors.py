@@ -129,13 +129,19 @@ class DeadlockError(ProgramError):
 
 
 @contextmanager
-def locate(where: str) -> Iterator[None]:
-    """Give `where` to any SwcaffeError passing through that does not have one yet."""
+def locate(where: str, subject: str = "") -> Iterator[None]:
+    """Complete any SwcaffeError passing through.
+
+    where    becomes its place, unless it has one already
+    subject  (`layer "conv1" (Convolution)`) is put before its message, unless that names it already
+    """
     try:
         yield
     except SwcaffeError as error:
         if not error.where:
             error.where = where
+        if subject and subject.rsplit(" (", 1)[0] not in error.message:
+            error.message = f"{subject}: {error.message}"
         raise
 
 

@@ -123,6 +123,11 @@ class Layer(ABC):
         self.param_propagate_down: list[bool] = []
         self._draws: dict[str, int] = {}
 
+    @property
+    def title(self) -> str:
+        """`layer "conv1" (Convolution)`, as messages name it."""
+        return f'layer "{self.name}" ({self.type})'
+
     @abstractmethod
     def setup(self, bottoms: Blobs, tops: Blobs) -> None:
         """Read and check parameters, make and fill weights. Raises ParameterError, ShapeError."""

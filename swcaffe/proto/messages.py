@@ -17,8 +17,9 @@ from google.protobuf import message_factory
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
+from google.protobuf.message import DecodeError
 
-__all__ = ["PACKAGE", "Field", "Message", "MessageClass", "is_repeated", "names"]
+__all__ = ["PACKAGE", "DecodeError", "Field", "Message", "MessageClass", "is_repeated", "names"]
 
 Message: TypeAlias = Any
 """A message of the schema: its attributes are made at run time, so no type checker knows them."""

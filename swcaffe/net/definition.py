@@ -13,9 +13,8 @@ from swcaffe.net.layer import Phase
 from swcaffe.proto import messages
 from swcaffe.proto.messages import Message
 from swcaffe.proto.prototxt import Parsed, read_net
-from swcaffe.proto.upgrade import upgrade_net
 
-__all__ = ["Definition", "Removed", "definition_of", "read_definition"]
+__all__ = ["Definition", "Removed", "definition_of", "merged_state", "read_definition"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +49,19 @@ class Definition:
         return Phase(self.state.phase)
 
 
-def definition_of(
-    net: Message,
-    *,
-    phase: Phase | None = None,
-    level: int | None = None,
-    stages: Sequence[str] = (),
-    parsed: Parsed | None = None,
-) -> Definition:
-    """The definition in an upgraded NetParameter.
+def merged_state(*states: Message) -> Message:
+    """A NetState: later phases and levels replace earlier ones where set, stages are appended."""
+    state = messages.NetState()
+    for other in states:
+        state.MergeFrom(other)
+    return state
 
-    phase and level, if given, replace those of the net's own state; stages are appended to its.
+
+def definition_of(net: Message, state: Message, parsed: Parsed | None = None) -> Definition:
+    """The definition in an upgraded NetParameter, to be judged by `state`.
+
     parsed, the reader's result that `net` came from, gives the places.
     """
-    state = messages.NetState()
-    state.CopyFrom(net.state)
-    if phase is not None:
-        state.phase = int(phase)
-    if level is not None:
-        state.level = level
-    state.stage.extend(stages)
     places = [
         parsed.source_map.where(("layer", i)) if parsed else f'layer "{layer.name}"'
         for i, layer in enumerate(net.layer)
@@ -87,11 +79,10 @@ def read_definition(
     stages: Sequence[str] = (),
     lenient: bool = False,
 ) -> Definition:
-    """Read, upgrade and take apart a net prototxt. Raises PrototxtError."""
+    """Read, upgrade and take apart a net prototxt. Raises PrototxtError.
+
+    phase and level replace those of the file's own state; stages are appended to its stages.
+    """
     parsed = read_net(Path(path), lenient=lenient)
-    return definition_of(parsed.message, phase=phase, level=level, stages=stages, parsed=parsed)
-
-
-def upgraded(net: Message) -> Message:
-    """A NetParameter made in memory, upgraded as one read from a file would be."""
-    return upgrade_net(net)
+    asked = messages.NetState(phase=int(phase), level=level, stage=stages)
+    return definition_of(parsed.message, merged_state(parsed.message.state, asked), parsed)

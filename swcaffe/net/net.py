@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -311,10 +311,18 @@ class Net:
             for key, value in layer.state().items()
         }
 
-    def load_state(self, state: dict[str, Array]) -> None:
-        """Continue from `state`; layers it does not name start afresh."""
+    def reseed(self, seed: int) -> None:
+        """Draw from another seed from now on; follow with `load_state`, which readers heed."""
         for layer in self.layers:
-            prefix = f"{layer.name}/"
+            layer.context = replace(layer.context, seed=seed)
+
+    def load_state(self, state: dict[str, Array], *, data: bool = True) -> None:
+        """Continue from `state`; layers it does not name start afresh.
+
+        data=False leaves readers (layers without bottoms) at their start.
+        """
+        for node in self.nodes:
+            prefix = f"{node.layer.name}/"
             own = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
-            if own:
-                layer.load_state(own)
+            if own and (data or node.bottom_ids):
+                node.layer.load_state(own)

@@ -1,0 +1,1 @@
+"""How weights change: the iteration loop, learning-rate policies, update rules, snapshots."""

@@ -1,0 +1,91 @@
+"""Solver states: everything beside the weights that a run needs to continue exactly.
+
+A state is Caffe's SolverState (iteration, name of the weight file, optimiser history) and, in a
+field that Caffe skips, ours: the seed and the state of every layer that has one (data position,
+random draws, carried hidden states). Weights are written first and the state that names them last,
+each beside its place and renamed, so the newest state on disk always has its weights.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+from pathlib import Path
+
+import numpy as np
+
+from swcaffe.arrays import Array
+from swcaffe.errors import SnapshotError
+from swcaffe.net.weights import is_hdf5
+from swcaffe.proto import messages
+from swcaffe.proto.binary import array_to_blob, blob_to_array, read_binary
+from swcaffe.proto.binary import write as write_binary
+from swcaffe.solver.state import SolverState
+
+__all__ = ["read_state", "write_state"]
+
+log = logging.getLogger(__name__)
+
+
+def _pack(array: Array) -> bytes:
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, np.asarray(array), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _unpack(data: bytes) -> Array:
+    result: Array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    return result
+
+
+def write_state(path: Path, state: SolverState) -> None:
+    """Write a state, binary or (name ends in `.h5`) HDF5. Raises SnapshotError."""
+    if path.suffix == ".h5":
+        from swcaffe.solver.hdf5 import write_hdf5
+
+        write_hdf5(path, state)
+        return
+    message = messages.SolverState(
+        iter=state.iteration,
+        learned_net=state.learned_net,
+        current_step=state.current_step,
+        history=[array_to_blob(h) for h in state.history],
+    )
+    if state.seed is not None:
+        message.swcaffe.random_seed = state.seed
+    for name, array in state.extra.items():
+        message.swcaffe.generator.add(name=name, state=_pack(array))
+    write_binary(path, message, error=SnapshotError)
+
+
+def read_state(path: Path) -> SolverState:
+    """Read a state; its kind is told by the content. Raises SnapshotError."""
+    if path.name.endswith((".caffemodel", ".caffemodel.h5")):
+        stem = path.name.split(".caffemodel")[0]
+        raise SnapshotError(
+            f"{path} holds weights, not a solver state",
+            fix=f"pass {path.with_name(stem + '.solverstate')} to continue a run, "
+            "or give this file as --weights to start a new one from it",
+        )
+    if not path.is_file():
+        raise SnapshotError(f"no solver state {path}")
+    if is_hdf5(path):
+        from swcaffe.solver.hdf5 import read_hdf5
+
+        return read_hdf5(path)
+    message = read_binary(path, messages.SolverState, error=SnapshotError)
+    if not message.HasField("iter"):
+        raise SnapshotError(f"{path} is not a solver state: it has no iteration")
+    own = message.swcaffe
+    try:
+        extra = {entry.name: _unpack(entry.state) for entry in own.generator}
+    except ValueError as error:
+        raise SnapshotError(f"{path} is damaged: {error}") from error
+    return SolverState(
+        iteration=message.iter,
+        learned_net=message.learned_net,
+        current_step=message.current_step,
+        history=[blob_to_array(blob) for blob in message.history],
+        seed=own.random_seed if own.HasField("random_seed") else None,
+        extra=extra,
+    )

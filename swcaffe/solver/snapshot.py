@@ -10,21 +10,45 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 from pathlib import Path
 
 import numpy as np
 
 from swcaffe.arrays import Array
-from swcaffe.errors import SnapshotError
+from swcaffe.errors import ParameterError, SnapshotError
 from swcaffe.net.weights import is_hdf5
 from swcaffe.proto import messages
 from swcaffe.proto.binary import array_to_blob, blob_to_array, read_binary
 from swcaffe.proto.binary import write as write_binary
 from swcaffe.solver.state import SolverState
 
-__all__ = ["read_state", "write_state"]
+__all__ = ["probe_prefix", "read_state", "write_state"]
 
 log = logging.getLogger(__name__)
+
+
+def probe_prefix(prefix: str, interval: int) -> None:
+    """Make the snapshot folder, and find out before training if it cannot be written.
+
+    Raises ParameterError if there is an interval but no prefix, SnapshotError if writing fails.
+    """
+    if not prefix:
+        if interval:
+            raise ParameterError(
+                f"snapshot is {interval} but there is no snapshot_prefix", fix="set snapshot_prefix"
+            )
+        return
+    probe = Path(f"{prefix}.{os.getpid()}.probe")
+    try:
+        probe.parent.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise SnapshotError(
+            f"cannot write to snapshot prefix {prefix}: {error.strerror}",
+            fix="point snapshot_prefix to a folder that can be written",
+        ) from error
 
 
 def _pack(array: Array) -> bytes:

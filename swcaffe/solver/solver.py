@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
-import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from swcaffe.solver.actions import Action
 from swcaffe.solver.display import say, show_outputs
 from swcaffe.solver.lr_policy import LearningRate
 from swcaffe.solver.numerics import first_non_finite
-from swcaffe.solver.snapshot import read_state, write_state
+from swcaffe.solver.snapshot import probe_prefix, read_state, write_state
 from swcaffe.solver.spec import SolverNets, solver_nets
 from swcaffe.solver.state import SolverState
 from swcaffe.solver.update import Updater
@@ -92,7 +92,7 @@ class Solver:
             self.learning_rate = LearningRate(param)
             self.seed = param.random_seed if param.random_seed >= 0 else fresh_seed()
             nets = solver_nets(param, base or Path(), lenient=self.options.lenient)
-            self._probe_snapshot()
+            probe_prefix(param.snapshot_prefix, param.snapshot)
             self.net, self.test_nets = self._build(nets)
             self.updater = Updater(param, self.net, engine)
         self._losses: deque[float] = deque(maxlen=param.average_loss)
@@ -119,28 +119,6 @@ class Solver:
             value = getattr(self.param, name)
             if value < least:
                 raise ParameterError(f"{name} must be {least} or more, got {value}")
-
-    def _probe_snapshot(self) -> None:
-        """Make the snapshot folder, and find out now rather than later if it cannot be written."""
-        p = self.param
-        if not p.snapshot_prefix:
-            if p.snapshot:
-                raise ParameterError(
-                    f"snapshot is {p.snapshot} but there is no snapshot_prefix",
-                    fix="set snapshot_prefix",
-                )
-            return
-        folder = Path(p.snapshot_prefix).parent
-        probe = Path(f"{p.snapshot_prefix}.{os.getpid()}.probe")
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            probe.touch()
-            probe.unlink()
-        except OSError as error:
-            raise SnapshotError(
-                f"cannot write to snapshot prefix {p.snapshot_prefix}: {error.strerror}",
-                fix="point snapshot_prefix to a folder that can be written",
-            ) from error
 
     def _seeds(self) -> Iterator[int]:
         """Seeds of the training net and of each test net."""

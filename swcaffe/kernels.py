@@ -1,0 +1,324 @@
+"""Register-tiled float32 matrix kernels, written as LLVM vector instructions through numba.
+
+Two micro-kernels hold a tile of C in registers while they walk k, as in Goto and van de Geijn,
+"Anatomy of high-performance matrix multiplication" (ACM TOMS 34, 2008):
+
+outer_tile  broadcasts elements of packed A against vectors of packed B    C[i, j:j+W] += a * B
+dot_tile    multiplies vectors of rows of A and of B, both along k         C[i, j] += sum(A * B)
+
+Everything here is compiled code for compiled callers: call it from inside numba functions only.
+Addresses are byte addresses (`array.ctypes.data`), strides and counts are elements. The vector
+width and the tile sizes follow the CPU that numba compiles for, which is part of its cache key.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core.registry import cpu_target
+from numba.extending import intrinsic
+
+__all__ = [
+    "COLS",
+    "DOT_COLS",
+    "DOT_ROWS",
+    "ROWS",
+    "WIDTH",
+    "dot_tile",
+    "outer_tile",
+    "pack_cols",
+    "pack_rows",
+    "sgemm_leaf",
+]
+
+
+def _tile_sizes() -> tuple[int, int, int, int, int]:
+    """(vector width, rows and vectors of the outer tile, rows and columns of the dot tile).
+
+    The accumulators, one row of B and one broadcast must fit the register file: 32 vector
+    registers for AVX-512 and Arm, 16 otherwise.
+    """
+    triple, _, features = cpu_target.target_context.codegen().magic_tuple()
+    if "+avx512f" in features:
+        return 16, 14, 2, 5, 5
+    if "+avx" in features.split(","):
+        return 8, 6, 2, 3, 3
+    if triple.startswith(("aarch64", "arm64")):
+        return 4, 8, 3, 5, 5
+    return 4, 6, 2, 3, 3
+
+
+WIDTH, ROWS, _VECTORS, DOT_ROWS, DOT_COLS = _tile_sizes()
+COLS = _VECTORS * WIDTH
+K_BLOCK = 256
+"""Steps of k packed at once: a COLS-wide panel of B then fits the first-level cache."""
+M_BLOCK = 16 * ROWS
+"""Rows of A packed at once: with K_BLOCK they fit the second-level cache."""
+
+_intrinsic: Any = intrinsic  # numba's own annotation describes the typing function
+_VECTOR = ir.VectorType(ir.FloatType(), WIDTH)
+_WORD = ir.IntType(64)
+_FLOAT_BYTES = 4
+
+
+def _word(value: int) -> Any:
+    return ir.Constant(_WORD, value)
+
+
+def _element(builder: Any, address: Any, index: Any) -> Any:
+    """Byte address of float number `index`."""
+    return builder.add(address, builder.mul(index, _word(_FLOAT_BYTES)))
+
+
+def _load(builder: Any, address: Any, kind: Any = _VECTOR) -> Any:
+    return builder.load(builder.inttoptr(address, kind.as_pointer()), align=_FLOAT_BYTES)
+
+
+def _store(builder: Any, value: Any, address: Any) -> None:
+    pointer = builder.inttoptr(address, value.type.as_pointer())
+    builder.store(value, pointer, align=_FLOAT_BYTES)
+
+
+def _splat(builder: Any, scalar: Any) -> Any:
+    """The scalar in every lane."""
+    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), scalar, ir.IntType(32)(0))
+    lanes = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
+    return builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), lanes)
+
+
+def _fma(builder: Any, a: Any, b: Any, c: Any) -> Any:
+    """a * b + c, fused where the CPU can."""
+    return builder.fadd(builder.fmul(a, b, flags=["contract"]), c, flags=["contract"])
+
+
+class _Loop:
+    """`for i in range(count)` carrying values in registers; the body is written inside `with`."""
+
+    def __init__(self, builder: Any, count: Any, carried: list[Any]) -> None:
+        self.builder, self.count, self.start = builder, count, carried
+
+    def __enter__(self) -> _Loop:
+        b = self.builder
+        self.entry = b.block
+        self.head = b.append_basic_block("loop")
+        self.body = b.append_basic_block("body")
+        self.exit = b.append_basic_block("done")
+        b.branch(self.head)
+        b.position_at_end(self.head)
+        self.index = b.phi(_WORD)
+        self.index.add_incoming(_word(0), self.entry)
+        self.values = [b.phi(value.type) for value in self.start]
+        for phi, value in zip(self.values, self.start, strict=True):
+            phi.add_incoming(value, self.entry)
+        b.cbranch(b.icmp_signed("<", self.index, self.count), self.body, self.exit)
+        b.position_at_end(self.body)
+        self.next: list[Any] = []
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        b = self.builder
+        latch = b.block
+        self.index.add_incoming(b.add(self.index, _word(1)), latch)
+        for phi, value in zip(self.values, self.next, strict=True):
+            phi.add_incoming(value, latch)
+        b.branch(self.head)
+        b.position_at_end(self.exit)
+
+
+def _outer_rows(
+    b: Any, rows: int, k: Any, a: Any, panel: Any, c: Any, c_row: Any, old: Any
+) -> None:
+    """The outer kernel for a fixed number of rows."""
+    zero = ir.Constant(_VECTOR, [0.0] * WIDTH)
+    with _Loop(b, k, [zero] * (rows * _VECTORS) + [a, panel]) as loop:
+        *sums, a_at, b_at = loop.values
+        vectors = [_load(b, b.add(b_at, _word(v * WIDTH * _FLOAT_BYTES))) for v in range(_VECTORS)]
+        for i in range(rows):
+            scalar = _load(b, b.add(a_at, _word(i * _FLOAT_BYTES)), ir.FloatType())
+            left = _splat(b, scalar)
+            for v, right in enumerate(vectors):
+                loop.next.append(_fma(b, left, right, sums[i * _VECTORS + v]))
+        loop.next.append(b.add(a_at, _word(rows * _FLOAT_BYTES)))
+        loop.next.append(b.add(b_at, _word(COLS * _FLOAT_BYTES)))
+    sums = loop.values
+    keep = b.icmp_signed("!=", old, _word(0))
+    with b.if_else(keep) as (add, overwrite):
+        for branch, accumulate in ((add, True), (overwrite, False)):
+            with branch:
+                for i in range(rows):
+                    row = _element(b, c, b.mul(_word(i), c_row))
+                    for v in range(_VECTORS):
+                        at = b.add(row, _word(v * WIDTH * _FLOAT_BYTES))
+                        value = sums[i * _VECTORS + v]
+                        _store(b, b.fadd(_load(b, at), value) if accumulate else value, at)
+
+
+@_intrinsic
+def outer_tile(
+    typing: Any, rows: Any, k: Any, a: Any, panel: Any, c: Any, c_row: Any, old: Any
+) -> Any:
+    """C (rows, COLS) = A @ B, plus the old C where `old` is not 0.
+
+    rows   1 to ROWS
+    a      address of A packed as (k, rows)
+    panel  address of B packed as (k, COLS)
+    c      address of C, whose rows are `c_row` elements apart
+    """
+
+    def generate(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        rows, k, a, panel, c, c_row, old = args
+        end = b.append_basic_block("end")
+        choice = b.switch(rows, end)
+        for count in range(1, ROWS + 1):
+            block = b.append_basic_block(f"rows{count}")
+            choice.add_case(_word(count), block)
+            b.position_at_end(block)
+            _outer_rows(b, count, k, a, panel, c, c_row, old)
+            b.branch(end)
+        b.position_at_end(end)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 7), generate
+
+
+def _horizontal(b: Any, vector: Any) -> Any:
+    """Sum of the lanes, halves first."""
+    width = WIDTH
+    while width > 1:
+        width //= 2
+        both = ir.VectorType(ir.IntType(32), width)
+        low = b.shuffle_vector(vector, vector, ir.Constant(both, list(range(width))))
+        high = b.shuffle_vector(vector, vector, ir.Constant(both, list(range(width, 2 * width))))
+        vector = b.fadd(low, high)
+    return b.extract_element(vector, ir.IntType(32)(0))
+
+
+def _masked(b: Any, vector: Any, first: Any) -> Any:
+    """Lanes before `first` set to zero."""
+    kind = ir.VectorType(_WORD, WIDTH)
+    lanes = ir.Constant(kind, list(range(WIDTH)))
+    start = b.insert_element(ir.Constant(kind, ir.Undefined), first, ir.IntType(32)(0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
+    start = b.shuffle_vector(start, ir.Constant(kind, ir.Undefined), zeros)
+    keep = b.icmp_signed(">=", lanes, start)
+    return b.select(keep, vector, ir.Constant(_VECTOR, [0.0] * WIDTH))
+
+
+@_intrinsic
+def dot_tile(
+    typing: Any, rows: Any, cols: Any, k: Any, a: Any, a_row: Any, b: Any, b_row: Any, tile: Any
+) -> Any:
+    """Tile (DOT_ROWS, DOT_COLS) = A @ B.T for rows of A and of B that are contiguous in k.
+
+    rows, cols  valid rows of A and of B; tile elements beyond them repeat the last valid ones
+    k           at least WIDTH; the rest that fills no vector is read with an overlapping one
+    a, b        addresses of the first rows, `a_row` and `b_row` elements apart
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        rows, cols, k, a, a_row, b, b_row, tile = args
+        starts = []
+        for count, limit, base, stride in (
+            (DOT_ROWS, rows, a, a_row),
+            (DOT_COLS, cols, b, b_row),
+        ):
+            last = builder.sub(limit, _word(1))
+            for i in range(count):
+                inside = builder.icmp_signed("<", _word(i), last)
+                row = builder.select(inside, _word(i), last)
+                starts.append(_element(builder, base, builder.mul(row, stride)))
+
+        def step(offset: Any, sums: list[Any], first: Any = None) -> list[Any]:
+            vectors = [_load(builder, builder.add(start, offset)) for start in starts]
+            if first is not None:
+                vectors = [_masked(builder, vector, first) for vector in vectors]
+            left, right = vectors[:DOT_ROWS], vectors[DOT_ROWS:]
+            pairs = [(x, y) for x in left for y in right]
+            return [_fma(builder, x, y, s) for (x, y), s in zip(pairs, sums, strict=True)]
+
+        zero = ir.Constant(_VECTOR, [0.0] * WIDTH)
+        whole = builder.sdiv(k, _word(WIDTH))
+        with _Loop(builder, whole, [zero] * (DOT_ROWS * DOT_COLS)) as loop:
+            offset = builder.mul(loop.index, _word(WIDTH * _FLOAT_BYTES))
+            loop.next = step(offset, loop.values)
+        rest = builder.sub(k, builder.mul(whole, _word(WIDTH)))
+        some = builder.zext(builder.icmp_signed(">", rest, _word(0)), _WORD)
+        with _Loop(builder, some, loop.values) as tail:
+            offset = _element(builder, _word(0), builder.sub(k, _word(WIDTH)))
+            tail.next = step(offset, tail.values, builder.sub(_word(WIDTH), rest))
+        for i, total in enumerate(tail.values):
+            at = builder.add(tile, _word(i * _FLOAT_BYTES))
+            _store(builder, _horizontal(builder, total), at)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 8), generate
+
+
+@njit(nogil=True)
+def pack_rows(a: Any, m: int, k: int, a_row: int, a_col: int, out: Any) -> None:
+    """Copy A (m, k) to blocks of ROWS rows, each block packed as (k, its rows)."""
+    for i0 in range(0, m, ROWS):
+        rows = min(ROWS, m - i0)
+        at = i0 * k
+        for p in range(k):
+            for i in range(rows):
+                out[at + p * rows + i] = a[(i0 + i) * a_row + p * a_col]
+
+
+@njit(nogil=True)
+def pack_cols(b: Any, k: int, n: int, b_row: int, b_col: int, out: Any) -> None:
+    """Copy B (k, n), n up to COLS, to one panel (k, COLS) filled up with zeros."""
+    for p in range(k):
+        for j in range(n):
+            out[p * COLS + j] = b[p * b_row + j * b_col]
+        for j in range(n, COLS):
+            out[p * COLS + j] = 0
+
+
+@njit(nogil=True)
+def sgemm_leaf(
+    m: int,
+    n: int,
+    k: int,
+    a: Any,
+    a_row_stride: int,
+    a_col_stride: int,
+    b: Any,
+    b_row_stride: int,
+    b_col_stride: int,
+    c: Any,
+    c_row_stride: int,
+) -> None:
+    """c += a @ b on flat float32 arrays whose element (0, 0) is number 0 of the view passed.
+
+    a (m, k), b (k, n), c (m, n); element (i, j) of x is x[i * row_stride + j * col_stride], and
+    rows of c are contiguous. Any of m, n, k may be 0. Scratch is allocated for each call.
+    """
+    packed_a = np.empty(M_BLOCK * K_BLOCK, np.float32)
+    panel = np.empty(K_BLOCK * COLS, np.float32)
+    tile = np.empty(ROWS * COLS, np.float32)
+    for p0 in range(0, k, K_BLOCK):
+        depth = min(K_BLOCK, k - p0)
+        for i0 in range(0, m, M_BLOCK):
+            height = min(M_BLOCK, m - i0)
+            start = i0 * a_row_stride + p0 * a_col_stride
+            pack_rows(a[start:], height, depth, a_row_stride, a_col_stride, packed_a)
+            for j0 in range(0, n, COLS):
+                width = min(COLS, n - j0)
+                start = p0 * b_row_stride + j0 * b_col_stride
+                pack_cols(b[start:], depth, width, b_row_stride, b_col_stride, panel)
+                for i in range(0, height, ROWS):
+                    rows = min(ROWS, height - i)
+                    left = packed_a[i * depth :].ctypes.data
+                    out = c[(i0 + i) * c_row_stride + j0 :]
+                    right = panel.ctypes.data
+                    if width == COLS:
+                        outer_tile(rows, depth, left, right, out.ctypes.data, c_row_stride, 1)
+                    else:
+                        outer_tile(rows, depth, left, right, tile.ctypes.data, COLS, 0)
+                        for r in range(rows):
+                            for j in range(width):
+                                out[r * c_row_stride + j] += tile[r * COLS + j]

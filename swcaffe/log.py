@@ -12,11 +12,21 @@ import logging
 import os
 import sys
 import time
-from typing import TextIO
+from typing import Protocol
 
-__all__ = ["GlogFormatter", "configure", "number"]
+__all__ = ["GlogFormatter", "Stream", "configure", "number"]
 
 ROOT = "swcaffe"
+
+
+class Stream(Protocol):
+    """What log lines are written to."""
+
+    def write(self, text: str, /) -> object:
+        """Take a piece of text."""
+
+    def flush(self) -> None:
+        """Nothing may stay behind."""
 
 
 def number(value: float) -> str:
@@ -41,12 +51,12 @@ class GlogFormatter(logging.Formatter):
         return prefix + text
 
 
-def configure(level: int = logging.INFO, stream: TextIO | None = None, rank: int = 0) -> None:
+def configure(level: int = logging.INFO, stream: Stream | None = None, rank: int = 0) -> None:
     """Send our log to `stream` (standard error); ranks above 0 speak only from WARNING on."""
     logger = logging.getLogger(ROOT)
     for handler in list(logger.handlers):
         logger.removeHandler(handler)
-    handler = logging.StreamHandler(stream or sys.stderr)
+    handler: logging.StreamHandler[Stream] = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(GlogFormatter())
     logger.addHandler(handler)
     logger.setLevel(level if rank == 0 else max(level, logging.WARNING))

@@ -19,7 +19,8 @@ from swcaffe.arrays import Array
 from swcaffe.errors import ParameterError, SnapshotError
 from swcaffe.net.weights import is_hdf5
 from swcaffe.proto import messages
-from swcaffe.proto.binary import array_to_blob, blob_to_array, read_binary
+from swcaffe.proto.binary import array_to_blob, blob_to_array
+from swcaffe.proto.binary import read as read_binary
 from swcaffe.proto.binary import write as write_binary
 from swcaffe.solver.state import SolverState
 

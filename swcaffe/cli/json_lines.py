@@ -1,0 +1,42 @@
+"""Training events as JSON lines: one object for each display, test and snapshot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TextIO
+
+from swcaffe.errors import DataError
+
+__all__ = ["JsonLines"]
+
+
+class JsonLines:
+    """A solver listener that appends to a file; every line is complete as soon as it is written."""
+
+    def __init__(self, path: Path) -> None:
+        """Open for appending, so that a resumed run continues its file. Raises DataError."""
+        try:
+            self._file: TextIO = path.open("a", encoding="utf-8", buffering=1)
+        except OSError as error:
+            raise DataError(f"cannot write {path}: {error.strerror}") from error
+
+    def __call__(self, event: Mapping[str, object]) -> None:
+        """Write an event; single iterations are left out."""
+        if event["event"] != "iteration":
+            self._file.write(json.dumps(event) + "\n")
+
+    def __enter__(self) -> JsonLines:
+        """The listener itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the file."""
+        self._file.close()

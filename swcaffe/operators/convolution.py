@@ -107,7 +107,7 @@ class ConvGeometry:
 
 @dataclass(frozen=True, slots=True)
 class ConvForward(Operator):
-    """dst[n, o, p] = sum over i, t of weights[o, i, t] * src[n, i, p * s - pad + t * d] + bias[o]."""
+    """dst[n, o, p] = bias[o] + sum over i, t of weights[o, i, t] * src[n, i, p s - pad + t d]."""
 
     geometry: ConvGeometry
     has_bias: bool = True
@@ -229,10 +229,9 @@ class ConvBackwardWeights(Operator):
         diff_weights = np.zeros(g.weights, np.float32)
         for tap, window in g.taps():
             for ci, co in g.group_slices():
-                part = src[(slice(None), ci, *window)]
-                diff_weights[(co, slice(None), *tap)] = np.einsum(
-                    "no...,ni...->oi", diff_dst[:, co], part
-                )
+                part = src[(slice(None), ci, *window)].reshape(g.n, ci.stop - ci.start, -1)
+                diff = diff_dst[:, co].reshape(g.n, co.stop - co.start, -1)
+                diff_weights[(co, slice(None), *tap)] = np.einsum("nop,nip->oi", diff, part)
         if not self.has_bias:
             return (diff_weights,)
         axes = (0, *range(2, diff_dst.ndim))

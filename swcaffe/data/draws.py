@@ -8,11 +8,13 @@ outputs 3t, 3t + 1 and 3t + 2. Nothing has to be saved to resume but t itself.
 
 from __future__ import annotations
 
-import hashlib
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from swcaffe.arrays import I64
+from swcaffe.streams import stream
 
 __all__ = ["U64", "WORDS_PER_ITEM", "derive_seed", "item_words", "permutation"]
 
@@ -36,21 +38,14 @@ def item_words(seed: int, first: int, count: int) -> U64:
 
 
 def derive_seed(seed: int, *names: str | int) -> int:
-    """A 64-bit seed for one use (a layer's shuffle, its mirror coins) of a run's seed.
+    """A seed, 0 … 2^63 - 1, for one use (a layer's shuffle, its mirror coins) of a run's seed.
 
-    Different names give unrelated streams; the value is the same on every machine and version.
+    Different names give unrelated streams.
     """
-    text = "\0".join(str(part) for part in (seed, *names))
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+    name = "\0".join(str(part) for part in names)
+    return int(stream(seed, name).integers(1 << 63))
 
 
-def permutation(n: int, seed: int, epoch: int) -> NDArray[np.int64]:
-    """The order of 0 … n-1 in pass number `epoch`, (n,); a function of its arguments alone.
-
-    Fisher-Yates on Philox keyed by (seed, epoch), through numpy's legacy RandomState because its
-    streams, unlike Generator's, are frozen for all numpy releases.
-    """
-    generator = np.random.RandomState(np.random.Philox(key=[seed & _MASK, epoch]))
-    order = np.arange(n, dtype=np.int64)
-    generator.shuffle(order)
-    return order
+def permutation(n: int, seed: int, epoch: int) -> I64:
+    """The order of 0 … n-1 in pass number `epoch`, (n,); a function of its arguments alone."""
+    return stream(seed, "pass", epoch).permutation(n)

@@ -52,10 +52,10 @@ class Batch:
 
 @dataclass(slots=True)
 class _Block:
-    """Items first … first + batch - 1: the good ones in the first rows, the bad ones by message."""
+    """Items first … first + batch - 1: the good ones in the first rows, bad ones by message."""
 
     rows: Batch | None  # arrays of full batch size; None if no record was good
-    bad: list[str]
+    bad: list[tuple[int, str]]  # item and message
 
     @property
     def good(self) -> int:
@@ -113,12 +113,13 @@ class Loader:
         self.position = start
         """Items of the stream consumed so far, bad ones included."""
         self.skipped = 0
-        """Bad records met since the start."""
+        """Bad records among the items consumed since the start."""
         self._transformer, self._seed, self._start = transformer, seed, start
         self._readers: Prefetcher[_Block] = Prefetcher(self._make, depth=depth, threads=threads)
         self._last: _Block | None = None  # lent to the consumer until the next call
         self._open: _Block | None = None  # partly used
         self._used = 0  # rows of it that are
+        self._bad: list[tuple[int, str]] = []  # met, but not consumed yet
         self._watch = _ClassWatch(max(batch_size, SORTED_ITEMS)) if expect_mixed else None
 
     @property
@@ -172,14 +173,14 @@ class Loader:
         tops = spent.rows.tops if spent and spent.rows else ()
         items: list[int] = []
         keys: list[str] = []
-        bad: list[str] = []
+        bad: list[tuple[int, str]] = []
         for j in range(self.batch_size):
             try:
                 record = self.source.read(self.order.index(first + j))
             except DataError as error:
                 if self.on_bad == "error":
                     raise
-                bad.append(str(error).partition("\n")[0])
+                bad.append((first + j, str(error).partition("\n")[0]))
                 continue
             shapes = self._row_shapes(record)
             if not keys:
@@ -215,16 +216,11 @@ class Loader:
     # -- consumer ------------------------------------------------------------------------------
 
     def _next_block(self) -> _Block:
-        """The next block with a good record in it; bad ones are booked."""
+        """The next block with a good record in it."""
         seen = 0
         while seen <= self.order.n + self.batch_size:
             block = self._readers.next()
-            for message in block.bad:
-                self.skipped += 1
-                if self.skipped <= BAD_LOGGED:
-                    log.warning("skipped: %s", message)
-                elif self.skipped == BAD_LOGGED + 1:
-                    log.warning("further bad records are counted only")
+            self._bad += block.bad
             if block.good:
                 return block
             seen += self.batch_size
@@ -257,6 +253,8 @@ class Loader:
     def _account(self, batch: Batch | None) -> Batch:
         assert batch is not None, "batches are taken from blocks with rows"
         self.position = int(batch.items[-1]) + 1
+        while self._bad and self._bad[0][0] < self.position:
+            self._book(self._bad.pop(0)[1])
         if self._watch and not self._watch.mixed(batch):
             log.warning(
                 "%s: the first %d labels are one class (%g); are the records sorted by class? "
@@ -266,6 +264,13 @@ class Loader:
                 self._watch.label,
             )
         return batch
+
+    def _book(self, message: str) -> None:
+        self.skipped += 1
+        if self.skipped <= BAD_LOGGED:
+            log.warning("skipped: %s", message)
+        elif self.skipped == BAD_LOGGED + 1:
+            log.warning("further bad records are only counted")
 
     def _mixed_shapes(
         self, key: str, shapes: tuple[Shape, ...], first_key: str, tops: tuple[F32, ...]

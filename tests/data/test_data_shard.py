@@ -41,7 +41,7 @@ def test_coins_and_offsets_of_many_items_are_uniform():
 
 def test_derived_seeds_are_fixed_and_differ_by_name():
     assert derive_seed(1701, "data") == derive_seed(1701, "data")
-    seeds = {derive_seed(s, name) for s in (0, 1, -1) for name in ("data", "data2", "shuffle")}
+    seeds = {derive_seed(s, name) for s in (0, 1, 2) for name in ("data", "data2", "shuffle")}
     assert len(seeds) == 9
     assert derive_seed(1, "2") != derive_seed(12)
 
@@ -52,7 +52,7 @@ def test_a_pass_is_one_fixed_permutation():
     assert permutation(8, 1701, 1).tolist() != FIRST_PASS
 
 
-FIRST_PASS = [5, 3, 1, 4, 6, 0, 7, 2]
+FIRST_PASS = [6, 0, 1, 5, 7, 3, 2, 4]
 
 
 def test_records_come_in_key_order_and_wrap():

@@ -64,7 +64,7 @@ def write(path: str | Path, message: Message, error: type[SwcaffeError] = Weight
     size = message.ByteSize()
     if size > LIMIT_BYTES:
         raise error(
-            f"cannot write {path}: {size} B are more than the {LIMIT_BYTES} B that a message may have",
+            f"cannot write {path}: {size} B, more than the {LIMIT_BYTES} B that a message may have",
             fix="use the HDF5 format (snapshot_format: HDF5)",
         )
     with write_atomically(path, error) as part:
@@ -111,7 +111,7 @@ def blob_to_array(blob: Message, *, diff: bool = False) -> F32:
 
 
 def array_to_blob(array: Array, diff: Array | None = None) -> Message:
-    """A BlobProto with shape and values; float64 goes to double_data, all else as float32 to data."""
+    """A BlobProto with shape and values; float64 goes to double_data, all else to data."""
     blob = messages.BlobProto()
     blob.shape.dim.extend(array.shape)
     for part, values in (("data", array), ("diff", diff)):

@@ -150,10 +150,9 @@ class Parser:
     def _block(self, message: Message, field: Field, place: Token, path: FieldPath) -> None:
         brace = self._token
         if brace.text not in ("{", "<"):
-            self._error(
-                brace, f"{field.name} takes a block {{ … }}, not {_shown(brace)}", place=place
-            )
-            self._skip_value()
+            self._error(brace, f"{field.name} takes a block {{ … }}, not {_shown(brace)}")
+            if self._at_value():
+                self._skip_value()
             return
         self.lines[path] = place.line
         self._take()
@@ -330,9 +329,8 @@ class Parser:
                 return
             depth += (token.text in _CLOSER) - (token.text in _CLOSER.values())
 
-    def _error(self, token: Token, text: str, place: Token | None = None) -> None:
-        where = place or token
-        self._report(where.line, where.column, text)
+    def _error(self, token: Token, text: str) -> None:
+        self._report(token.line, token.column, text)
 
     def _report(self, line: int, column: int, text: str) -> None:
         self.errors.append(Complaint(line, column, text))

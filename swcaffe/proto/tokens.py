@@ -100,4 +100,9 @@ def unescape(token: Token, report: Report) -> bytes:
         return ""
 
     # Bytes above 127 travel as the surrogates that "surrogateescape" turns back into bytes.
-    return _ESCAPE.sub(replace, token.text[1:-1]).encode("utf-8", "surrogateescape")
+    text = _ESCAPE.sub(replace, token.text[1:-1])
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as bad:
+        report(token.line, token.column, f"{text[bad.start]!r} is not a character")
+        return b""

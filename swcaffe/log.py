@@ -54,8 +54,8 @@ class GlogFormatter(logging.Formatter):
 def configure(level: int = logging.INFO, stream: Stream | None = None, rank: int = 0) -> None:
     """Send our log to `stream` (standard error); ranks above 0 speak only from WARNING on."""
     logger = logging.getLogger(ROOT)
-    for handler in list(logger.handlers):
-        logger.removeHandler(handler)
+    for old in list(logger.handlers):
+        logger.removeHandler(old)
     handler: logging.StreamHandler[Stream] = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(GlogFormatter())
     logger.addHandler(handler)

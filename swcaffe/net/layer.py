@@ -22,6 +22,7 @@ __all__ = [
     "LAYERS",
     "Arity",
     "Blobs",
+    "Epoch",
     "Layer",
     "LayerContext",
     "Phase",
@@ -95,6 +96,14 @@ class LayerContext:
     bad_records: str = "error"
 
 
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """Records of a data set, and how many a batch takes."""
+
+    records: int
+    batch: int
+
+
 class Layer(ABC):
     """One node of a net. Subclasses are registered under Caffe's type string.
 
@@ -165,6 +174,14 @@ class Layer(ABC):
             for key, value in state.items()
             if key.startswith("draws/")
         }
+
+    def epoch(self) -> Epoch | None:
+        """Size of the data set this layer reads, and of its batch; None for all other layers."""
+        return None
+
+    def limit_batch(self, count: int) -> None:
+        """Read only `count` records in the next batch; for layers that have an `epoch`."""
+        raise NetError(f"{self.title} reads no data set")
 
     def close(self) -> None:  # noqa: B027  nothing to release is the usual case
         """Release files and threads; called once when the net is no longer needed."""

@@ -39,16 +39,17 @@ def read(
 ) -> Message:
     """The message in a binary file. Raises `error` for a missing, empty, cut or foreign file."""
     try:
+        size = Path(path).stat().st_size
+        if size > LIMIT_BYTES:
+            raise error(
+                f"{path} has {size} B, more than the {LIMIT_BYTES} B that a message may have",
+                fix="use the HDF5 format",
+            )
         raw = Path(path).read_bytes()
     except OSError as cause:
         raise error(f"cannot read {path}: {cause.strerror}") from cause
     if not raw:
         raise error(f"{path} is empty")
-    if len(raw) > LIMIT_BYTES:
-        raise error(
-            f"{path} has {len(raw)} B, more than the {LIMIT_BYTES} B that a message may have",
-            fix="use the HDF5 format",
-        )
     hint = next((text for start, text in _SIGNATURES.items() if raw.startswith(start)), "")
     try:
         if not hint:

@@ -12,7 +12,9 @@ import logging
 import os
 import sys
 import time
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 __all__ = ["GlogFormatter", "Stream", "configure", "number"]
 
@@ -29,7 +31,7 @@ class Stream(Protocol):
         """Nothing may stay behind."""
 
 
-def number(value: float) -> str:
+def number(value: float | np.floating[Any]) -> str:
     """A number as C++ streams print it: six significant digits (`0.01`, `1e-05`, `nan`, `inf`)."""
     return f"{float(value):.6g}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 
+import swcaffe.layers  # noqa: F401  registers the layer types
 from swcaffe.cli.flags import Flags
 from swcaffe.engine.engine import Engine, create_engine
 

@@ -123,10 +123,10 @@ def net_to_message(net: Net, *, diff: bool = False) -> Message:
     return message
 
 
-def save_weights(net: Net, path: str | Path, *, diff: bool = False) -> None:
-    """Write a binary caffemodel, or HDF5 if the name ends in `.h5`. Files appear whole or not."""
+def save_weights(net: Net, path: str | Path, *, diff: bool = False, hdf5: bool = False) -> None:
+    """Write a binary caffemodel, or HDF5 if asked or the name ends in `.h5`."""
     path = Path(path)
-    if path.suffix == ".h5":
+    if hdf5 or path.suffix == ".h5":
         from swcaffe.net.hdf5 import save_hdf5
 
         save_hdf5(net, path, diff=diff)

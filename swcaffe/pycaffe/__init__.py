@@ -1,0 +1,1 @@
+"""What scripts written for pycaffe import: `import swcaffe as caffe`."""

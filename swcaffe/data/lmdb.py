@@ -172,7 +172,10 @@ class LmdbWriter:
         self._pending.append((key, value))
 
     def commit(self) -> None:
-        """Write what was put since the last commit, doubling the map until it fits."""
+        """Write what was put since the last commit, doubling the map until it fits.
+
+        Raises DataError for a full disk, or a key that is empty or longer than 511 bytes.
+        """
         while True:
             try:
                 with self._environment.begin(write=True) as transaction:
@@ -181,6 +184,11 @@ class LmdbWriter:
                 break
             except lmdb.MapFullError:
                 self._environment.set_mapsize(2 * self._environment.info()["map_size"])
+            except lmdb.Error as cause:
+                first, last = self._pending[0][0], self._pending[-1][0]
+                raise DataError(
+                    f"cannot store the entries {first!r} to {last!r}: {cause}"
+                ) from cause
         self._pending.clear()
 
     def close(self) -> None:

@@ -185,7 +185,7 @@ def test_more_than_a_message_may_hold_is_refused_before_reading_and_writing(tmp_
 
 
 def test_weights_of_70_mb_load_without_a_warning(tmp_path):
-    """An InnerProduct of 4096 x 4500; protobuf once warned above 64 MB. Warnings are errors here."""
+    """An InnerProduct of 4096 x 4500; which protobuf once warned of. Warnings are errors here."""
     path = tmp_path / "big.caffemodel"
     weight = np.arange(4096 * 4500, dtype=np.float32).reshape(4096, 4500)
     binary.write(path, net_with(weight))

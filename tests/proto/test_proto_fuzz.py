@@ -89,7 +89,7 @@ def test_written_messages_read_back_equal_by_us_and_by_protobuf(message_class):
 TEXT = """name: "net" # a net
 layer { name: "conv" type: 'Convolution' bottom: "data" top: "conv" param { lr_mult: 1. } include: {
   phase: TRAIN } convolution_param < num_output: 0x14, kernel_size: [3, 5]; pad: 010 bias_term: t
-  weight_filler { type: "xavier" "\\x41\\n" std: -1e-5f } > loss_weight: - inf }
+  weight_filler { type: "xavier" "\\x41\\n" std: -1e-5f } > loss_weight: -inf }
 layers { type: DATA data_param { backend: 1 scale: .5 } } force_backward: true
 """
 PIECES = [
@@ -99,21 +99,22 @@ PIECES = [
     "1e999",
     "0x",
     "\\U99999999",
-    "\ud800",
     "é",
 ]
-EDITS = st.lists(
-    st.tuples(st.integers(0, len(TEXT)), st.integers(0, 12), st.sampled_from(["", *PIECES])),
-    min_size=1,
-    max_size=6,
-)
+
+
+def edits(*more):
+    """Places in TEXT, the number of characters to drop there, and what to put in."""
+    piece = st.sampled_from(["", *PIECES, *more])
+    edit = st.tuples(st.integers(0, len(TEXT)), st.integers(0, 12), piece)
+    return st.lists(edit, min_size=1, max_size=6)
 
 
 @settings(max_examples=400, deadline=None)
-@given(EDITS, st.booleans())
-def test_damaged_text_gives_a_message_or_a_prototxt_error_with_places(edits, lenient):
+@given(edits("\ud800"), st.booleans())
+def test_damaged_text_gives_a_message_or_a_prototxt_error_with_places(damage, lenient):
     text = TEXT
-    for start, length, piece in edits:
+    for start, length, piece in damage:
         text = text[:start] + piece + text[start + length :]
     try:
         message = parse(text, messages.NetParameter, name="t", lenient=lenient).message
@@ -128,16 +129,21 @@ def test_damaged_text_gives_a_message_or_a_prototxt_error_with_places(edits, len
         assert parse(write(message), messages.NetParameter).message == message
 
 
-@settings(max_examples=300, deadline=None)
-@given(EDITS)
-def test_what_protobuf_reads_we_read_alike(edits):
+def test_undamaged_text_is_read_alike():
+    theirs = text_format.Parse(TEXT, messages.NetParameter())
+    assert parse(TEXT, messages.NetParameter).message == theirs
+
+
+@settings(max_examples=400, deadline=None)
+@given(edits())
+def test_what_protobuf_reads_we_read_alike(damage):
     text = TEXT
-    for start, length, piece in edits:
+    for start, length, piece in damage:
         text = text[:start] + piece + text[start + length :]
     try:
         theirs = text_format.Parse(text, messages.NetParameter())
-    except (text_format.ParseError, UnicodeError, ValueError):
-        return
+    except (text_format.ParseError, ValueError, DeprecationWarning):
+        return  # the warning is about an escape that only the Python version lets pass
     try:
         ours = parse(text, messages.NetParameter).message
     except PrototxtError as error:

@@ -51,6 +51,7 @@ class OneLayer:
         self.feed(bottoms, reshape=False)
         self.layer.setup(self.bottoms, self.tops)
         self.layer.reshape(self.bottoms, self.tops)
+        self.layer.param_propagate_down = [spec.lr_mult != 0 for spec in self.param.param]
         weights = list(self.param.loss_weight) or [1.0] * self.layer.is_loss
         for top, weight in zip(self.tops, weights, strict=False):
             top.diff.fill(weight)

@@ -45,10 +45,13 @@ def ignore_label(param: Message) -> int | None:
     return int(param.ignore_label) if param.HasField("ignore_label") else None
 
 
-def check_labels(labels: F32, classes: int, ignored: int | None, per_item: int = 1) -> None:
+def check_labels(
+    labels: F32, classes: int, ignored: int | None, per_item: int = 1, what: str = "label"
+) -> None:
     """Raise DataError unless all labels, truncated toward zero, are ignored or 0 … classes - 1.
 
     labels    of any shape; `per_item` of them belong to one item of the batch
+    what      "label" or "index", for the message
     """
     flat = labels.reshape(-1)
     if flat.size == 0 or (flat.min() > -1 and flat.max() < classes):
@@ -63,11 +66,11 @@ def check_labels(labels: F32, classes: int, ignored: int | None, per_item: int =
     low, high, first = counted.min(), counted.max(), int(np.argmax(wrong))
     one_based = low >= 1 and high == classes
     raise DataError(
-        f"label {flat[first]:g} of item {first // per_item} of the batch is not one of the "
-        f"{classes} classes 0 … {classes - 1}; labels of this batch run from {low:g} to {high:g}",
-        fix="labels seem to be 1-based (1 … K): subtract 1 when converting the data"
+        f"{what} {flat[first]:g} of item {first // per_item} of the batch is not in "
+        f"0 … {classes - 1}; those of this batch run from {low:g} to {high:g}",
+        fix=f"is the {what} 1-based (1 … {classes})? Subtract 1 when converting the data"
         if one_based
-        else f"correct the labels, set num_output above {high:g}, or set ignore_label",
+        else f"correct the data, or give the layer more than {high:g} classes",
     )
 
 

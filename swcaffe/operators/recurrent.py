@@ -3,6 +3,9 @@
 `pre` holds what does not depend on the state (input product, bias, static input). cont (t, n) is 0
 where a sequence starts and multiplies the state carried into a step. Gates lie in the order i f o g
 along the last axis. Sums over steps (gradients of weights) are matrix products outside.
+
+The forget gate is kept as f = cont * sigmoid, and its slope taken as f * (1 - f), as in Caffe: exact
+for cont 0 and 1, Caffe's own value for anything between.
 """
 
 from __future__ import annotations
@@ -25,22 +28,23 @@ __all__ = [
 ]
 
 
-def _activate(pre: F32, d: int) -> F32:
-    """sigmoid of the first three gates, tanh of the last."""
+def _activate(pre: F32, alive: F32, d: int) -> F32:
+    """sigmoid of the first three gates, tanh of the last; the forget gate times cont."""
     gates = np.tanh(pre * np.repeat(np.array([0.5, 0.5, 0.5, 1], np.float32), d))
-    gates[..., : 3 * d] = np.float32(0.5) * gates[..., : 3 * d] + np.float32(0.5)
+    gates[:, : 3 * d] = np.float32(0.5) * gates[:, : 3 * d] + np.float32(0.5)
+    gates[:, d : 2 * d] *= alive
     return gates
 
 
 def _cell(gates: F32, c: F32) -> tuple[F32, F32]:
-    """(new cell, output) from activated gates and the cell carried in."""
+    """(new cell, output) from activated gates and the cell before."""
     i, f, o, g = np.split(gates, 4, axis=-1)
     cell = f * c + i * g
     return cell, o * np.tanh(cell)
 
 
 def _cell_gradients(gates: F32, c: F32, cell: F32, diff_h: F32, diff_cell: F32) -> tuple[F32, F32]:
-    """(gradient of the gates before activation, gradient of the cell carried in)."""
+    """(gradient of the gates before activation, gradient of the cell before)."""
     i, f, o, g = np.split(gates, 4, axis=-1)
     squashed = np.tanh(cell)
     whole = diff_cell + diff_h * o * (1 - squashed * squashed)
@@ -58,7 +62,7 @@ class LstmForward(Operator):
     """h, c and gates of t steps over n streams with d cells; gates may be pre.
 
     gates = activations of pre + carried @ weights.T with carried = cont * previous h;
-    c = f * cont * previous c + i * g; h = o * tanh c.
+    c = f * previous c + i * g; h = o * tanh c.
     """
 
     aliases: ClassVar[tuple[tuple[str, str], ...]] = (("pre", "gates"),)
@@ -102,8 +106,8 @@ class LstmForward(Operator):
         for step in range(self.t):
             alive = cont[step][:, None]
             carried[step] = alive * h
-            gates[step] = _activate(pre[step] + carried[step] @ weights.T, self.d)
-            c, h = _cell(gates[step], alive * c)
+            gates[step] = _activate(pre[step] + carried[step] @ weights.T, alive, self.d)
+            c, h = _cell(gates[step], c)
             hs[step], cs[step] = h, c
         return hs, cs, gates, carried
 
@@ -151,11 +155,11 @@ class LstmBackward(Operator):
         dh, dc = np.zeros_like(c0), np.zeros_like(c0)
         for step in reversed(range(self.t)):
             alive = cont[step][:, None]
-            before = alive * (c[step - 1] if step else c0)
+            before = c[step - 1] if step else c0
             diff_pre[step], dc = _cell_gradients(
                 gates[step], before, c[step], diff_h[step] + dh, dc
             )
-            dh, dc = alive * (diff_pre[step] @ weights), alive * dc
+            dh = alive * (diff_pre[step] @ weights)
         return (diff_pre,)
 
 
@@ -185,7 +189,7 @@ class LstmUnitForward(Operator):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """The formula in numpy."""
         c0, pre, cont = _shaped(self, inputs)
-        return _cell(_activate(pre, self.d), cont[:, None] * c0)
+        return _cell(_activate(pre, cont[:, None], self.d), c0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,11 +225,10 @@ class LstmUnitBackward(Operator):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """The activations again, then the gradients."""
         c0, pre, cont, diff_c, diff_h = _shaped(self, inputs)
-        alive = cont[:, None]
-        gates = _activate(pre, self.d)
-        cell, _ = _cell(gates, alive * c0)
-        diff_pre, diff_before = _cell_gradients(gates, alive * c0, cell, diff_h, diff_c)
-        return alive * diff_before, diff_pre
+        gates = _activate(pre, cont[:, None], self.d)
+        cell, _ = _cell(gates, c0)
+        diff_pre, diff_c0 = _cell_gradients(gates, c0, cell, diff_h, diff_c)
+        return diff_c0, diff_pre
 
 
 @dataclass(frozen=True, slots=True)

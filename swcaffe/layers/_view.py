@@ -1,0 +1,36 @@
+"""Base of layers that only rename axes: the top shares the bottom's memory."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from swcaffe.arrays import Shape
+from swcaffe.net.blob import Blob
+from swcaffe.net.layer import Blobs, Layer, exactly
+
+__all__ = ["View"]
+
+
+class View(Layer):
+    """The bottom's values and gradient under another shape."""
+
+    bottoms = exactly(1)
+    tops = exactly(1)
+
+    @abstractmethod
+    def top_shape(self, bottom: Blob) -> Shape:
+        """Shape of the top, of the same count. Raises ShapeError."""
+
+    def reshape(self, bottoms: Blobs, tops: Blobs) -> None:
+        """Share the memory under the new shape."""
+        tops[0].reshape(self.top_shape(bottoms[0]))
+        tops[0].share(bottoms[0])
+
+    def forward(self, bottoms: Blobs, tops: Blobs) -> None:
+        """Nothing to move, unless the bottom has got other memory since."""
+        if not tops[0].shares_data_with(bottoms[0]):
+            tops[0].share(bottoms[0])
+
+    def backward(self, tops: Blobs, propagate_down: Sequence[bool], bottoms: Blobs) -> None:
+        """Nothing to move."""

@@ -4,8 +4,8 @@
 where a sequence starts and multiplies the state carried into a step. Gates lie in the order i f o g
 along the last axis. Sums over steps (gradients of weights) are matrix products outside.
 
-The forget gate is kept as f = cont * sigmoid, and its slope taken as f * (1 - f), as in Caffe: exact
-for cont 0 and 1, Caffe's own value for anything between.
+The forget gate is kept as f = cont * sigmoid, and its slope taken as f * (1 - f), as in Caffe:
+exact for cont 0 and 1, Caffe's own value for anything between.
 """
 
 from __future__ import annotations

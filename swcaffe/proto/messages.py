@@ -19,7 +19,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 from google.protobuf.message import DecodeError
 
-__all__ = ["PACKAGE", "DecodeError", "Field", "Message", "MessageClass", "is_repeated", "names"]
+__all__ = ["DecodeError", "Field", "Message", "MessageClass", "is_repeated", "names"]
 
 Message: TypeAlias = Any
 """A message of the schema: its attributes are made at run time, so no type checker knows them."""
@@ -29,8 +29,6 @@ MessageClass: TypeAlias = Any
 
 Field: TypeAlias = Any
 """A field's descriptor (google.protobuf.descriptor.FieldDescriptor, which has no type stubs)."""
-
-PACKAGE = "caffe"
 
 
 def _class_maker(pool: DescriptorPool) -> Callable[[Any], MessageClass]:

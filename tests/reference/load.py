@@ -1,6 +1,7 @@
 """Read the arrays recorded from the reference Caffe (numpy only; the reference is not needed).
 
-Every case is one layer with its inputs, its parameters and what BVLC Caffe 1.0 computed on its CPU.
+A case is one layer with its inputs, its parameters and what BVLC Caffe 1.0 computed on its CPU; a
+training is a net and a solver with the losses and weights it went through.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Case", "Step", "cases", "types"]
+from .digest import Digest
+
+__all__ = ["Case", "Step", "Training", "cases", "training", "trainings", "types"]
 
 F32 = npt.NDArray[np.float32]
 HERE = Path(__file__).parent
@@ -61,6 +64,48 @@ class Case:
     def __str__(self) -> str:
         """The identity used by pytest: type and name."""
         return f"{self.type}-{self.name}"
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training: nets/<name>.prototxt, weights of digest.start, pictures.write_digits in order.
+
+    losses          of every forward pass (iter_size of them an iteration)
+    losses_spread   what rounding alone may have changed in them by then (make_training.py)
+    digests         by iteration (1, 10, 50, 100), then by blob name "conv1/0"
+    spreads         likewise: what rounding alone changes of the blob, |difference| / |blob|
+    values          the same for whole blobs, where they were kept
+    """
+
+    name: str
+    losses: F32
+    losses_spread: F32
+    digests: dict[int, dict[str, Digest]]
+    spreads: dict[int, dict[str, float]]
+    values: dict[int, dict[str, F32]]
+
+
+def trainings() -> list[str]:
+    """Names of all trainings recorded: <net>_<solver type>."""
+    return sorted(path.stem for path in (HERE / "training").glob("*.npz"))
+
+
+def training(name: str) -> Training:
+    """One training by name; FileNotFoundError if it was not recorded."""
+    with np.load(HERE / "training" / f"{name}.npz") as file:
+        arrays = dict(file)
+    found = Training(name, arrays.pop("losses"), arrays.pop("losses_spread"), {}, {}, {})
+    for key in (key.removesuffix("/norm") for key in arrays if key.endswith("/norm")):
+        iteration, blob = key.split("/", 1)
+        at = int(iteration)
+        norm, samples, projections = (
+            arrays[f"{key}/{kind}"] for kind in ("norm", "samples", "projections")
+        )
+        found.digests.setdefault(at, {})[blob] = Digest(float(norm), samples, projections)
+        found.spreads.setdefault(at, {})[blob] = float(arrays[f"{key}/spread"])
+        if (values := arrays.get(f"{key}/values")) is not None:
+            found.values.setdefault(at, {})[blob] = values
+    return found
 
 
 def types() -> list[str]:

@@ -18,11 +18,8 @@ import tempfile
 import zlib
 from pathlib import Path
 
-import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 import caffe
+import numpy as np
 from batch_norm import batch_step, uses_batch
 from layer_cases import LayerCase, normal
 from layer_cases_more import CASES

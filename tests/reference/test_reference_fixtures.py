@@ -10,7 +10,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from reference.load import Case, cases, types
+from reference.digest import digest, distance
+from reference.load import Case, cases, training, trainings, types
+from reference.pictures import colour, datum, digits, grey
 
 ALL = [case for kind in types() for case in cases(kind)]
 BATCH_NORM = [
@@ -97,3 +99,61 @@ def test_parameter_gradients_accumulate_over_passes():
     for step in case.steps:
         total += (step.bottoms[0] * step.top_diffs[0]).sum(axis=(0, 2, 3))
         np.testing.assert_allclose(step.param_diffs[0], total, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", trainings())
+def test_rounding_alone_cannot_explain_a_failed_training_comparison(name: str):
+    """Within 50 iterations 1e-3 in the loss, within 10 iterations 1e-4 in every blob."""
+    recorded = training(name)
+    assert recorded.losses_spread[:50].max() < 1e-3
+    assert max(recorded.spreads[10].values()) < 1e-4
+    assert recorded.losses[-1] < 0.8 * recorded.losses[0]
+    assert set(recorded.digests) == ({1, 10, 50, 100} if name.startswith("lenet") else {1, 10, 50})
+
+
+def test_every_solver_is_recorded_for_both_nets():
+    kinds = ("AdaDelta", "AdaGrad", "Adam", "Nesterov", "RMSProp", "SGD")
+    assert trainings() == [f"{net}_{kind}" for net in ("cifar10_quick", "lenet") for kind in kinds]
+
+
+def test_the_digest_of_whole_recorded_blobs_is_the_recorded_digest():
+    recorded = training("cifar10_quick_SGD")
+    for name, values in recorded.values[10].items():
+        found = digest(name, values)
+        assert found.norm == pytest.approx(recorded.digests[10][name].norm, rel=1e-12)
+        np.testing.assert_allclose(found.samples, recorded.digests[10][name].samples)
+        np.testing.assert_allclose(
+            found.projections, recorded.digests[10][name].projections, rtol=1e-9
+        )
+
+
+def test_the_distance_of_digests_estimates_the_distance_of_blobs():
+    rng = np.random.default_rng(3)
+    blob = rng.normal(size=(50, 40))
+    for size in (1e-5, 1e-3, 1e-1):
+        other = blob + size * rng.normal(size=blob.shape)
+        exact = np.linalg.norm(other - blob) / np.linalg.norm(blob)
+        assert distance(digest("b", other), digest("b", blob)) == pytest.approx(exact, rel=0.4)
+
+
+def test_digits_are_the_published_ones():
+    images, numbers = digits()
+    assert images.shape == (1797, 8, 8)
+    assert images.mean() == pytest.approx(4.884164, abs=1e-6)
+    assert numbers[:10].tolist() == list(range(10))
+
+
+def test_pictures_have_the_sizes_of_the_nets_and_no_value_overflows():
+    images, _ = digits()
+    assert grey(images[:3])[0, 0, 2:26:3, 2:26:3].tolist() == (images[0].astype(int) * 15).tolist()
+    small = colour(images[:2]).astype(int)
+    assert small.shape == (2, 3, 32, 32)
+    assert small[1, 2, 5, 9] == abs(int(images[1, 1, 2]) - int(images[1, 1, 1])) * 11 + (
+        (15 * 5 + 15 * 9 + 3 * 45 + 29) % 64
+    )
+
+
+def test_a_hand_written_datum_starts_as_the_ones_caffe_writes():
+    data = datum(np.zeros((1, 28, 28), dtype=np.uint8), 7)
+    assert data.startswith(bytes.fromhex("0801101c181c2290"))
+    assert data.endswith(b"\x28\x07")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from swcaffe.arrays import F32
+from swcaffe.arrays import F32, F64
 from swcaffe.data.database import Backend, open_database
 from swcaffe.errors import DataError, WeightsError
 from swcaffe.log import number
@@ -66,7 +66,7 @@ def compute_image_mean(
     with open_database(input_db, backend) as source:
         if len(source) == 0:
             raise DataError(f"{input_db}: the database is empty")
-        total = np.zeros(source.read(0).data.shape, dtype=np.float64)
+        total: F64 = np.zeros(source.read(0).data.shape, dtype=np.float64)
         for i in range(len(source)):
             record = source.read(i)
             if record.data.shape != total.shape:
@@ -91,5 +91,6 @@ def compute_image_mean(
 def _legacy_blob(mean: F32) -> messages.Message:
     blob = binary.array_to_blob(mean)
     blob.ClearField("shape")
-    blob.num, (blob.channels, blob.height, blob.width) = 1, mean.shape
+    blob.num = 1
+    blob.channels, blob.height, blob.width = mean.shape
     return blob

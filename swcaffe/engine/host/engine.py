@@ -5,8 +5,19 @@ from __future__ import annotations
 import os
 
 from swcaffe.engine.engine import Candidates, Engine, Plan
+from swcaffe.engine.host.activation import Activation
+from swcaffe.engine.host.convolution import (
+    Correlation,
+    ReversedCorrelation,
+    Scattering,
+    WeightGradient,
+)
+from swcaffe.engine.host.plans import Workspace
+from swcaffe.engine.host.team import Team
 from swcaffe.errors import EngineError
+from swcaffe.operators.activation import ActivationBackward, ActivationForward
 from swcaffe.operators.base import Operator
+from swcaffe.operators.convolution import ConvBackwardData, ConvBackwardWeights, ConvForward
 
 __all__ = ["HostEngine", "create"]
 
@@ -21,6 +32,12 @@ class HostEngine(Engine):
         super().__init__()
         self.threads = threads
         self.candidates = Candidates()
+        w = Workspace(Team(threads))
+        for op_class in (ActivationForward, ActivationBackward):
+            self.candidates.add(op_class, Activation(w))
+        self.candidates.add(ConvForward, Correlation(w))
+        self.candidates.add(ConvBackwardData, ReversedCorrelation(w), Scattering(w))
+        self.candidates.add(ConvBackwardWeights, WeightGradient(w))
 
     def make_plan(self, op: Operator) -> Plan:
         """The plan of the first candidate that does not refuse."""

@@ -1,0 +1,199 @@
+"""Convolution as one matrix product whose right side is packed straight from the images.
+
+The columns are the output positions of the whole batch, cut into chunks: one task each (and for
+each group). A task copies the images it meets (see images.py), packs panels of COLS positions by
+vector moves, and multiplies all blocks of weights with them. No im2col matrix is ever in memory.
+The gradient to the data is the same with the roles of the channels exchanged and taps reversed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import carray, njit
+
+from swcaffe.engine.host.images import LAYOUT, Axes, lay_out, piece_up
+from swcaffe.engine.host.native import copy_vector, floats, words
+from swcaffe.engine.host.plans import Job, Scratch, split_evenly
+from swcaffe.engine.host.team import task
+from swcaffe.kernels import COLS, ROWS, WIDTH, outer_tile
+
+__all__ = ["correlate", "correlate_values", "pack_job", "pack_weights", "pack_words"]
+
+DEPTH = 512
+"""Steps of k packed at once: a block of ROWS rows of weights stays in the first-level cache."""
+PANEL_BYTES = 256 * 1024
+"""All panels of a task, which then stay in the second-level cache."""
+TASKS = 16
+"""Fewest tasks to aim at, so that a late thread costs little."""
+
+
+@task(LAYOUT)
+def pack_weights(table: Any, index: int, worker: int) -> None:
+    """Pack a block of at most ROWS rows as (k, rows); step 0 of k is the bias, where there is one."""
+    t = carray(table, 1)[0]
+    group, block = index // t.parts, index % t.parts
+    per_span = (t.span + ROWS - 1) // ROWS
+    span = block // per_span * t.span
+    first = span + block % per_span * ROWS
+    rows = min(ROWS, span + t.span - first, t.rows - first)
+    if rows <= 0:
+        return
+    place = group * t.rows + first
+    out = floats(t.shared + 4 * place * t.depth, rows * t.depth)
+    source = floats(t.weights + 4 * group * t.w_group, t.w_group)
+    at = 0
+    if t.has_bias:
+        bias = floats(t.bias + 4 * place, rows)
+        for i in range(rows):
+            out[i] = bias[i]
+        at = rows
+    for c in range((t.depth - t.has_bias) // t.w_taps):
+        for tap in range(t.w_taps):
+            k = t.w_taps - 1 - tap if t.w_flip else tap
+            part = source[first * t.w_row + c * t.w_channel + k :]
+            for i in range(rows):
+                out[at + i] = part[i * t.w_row]
+            at += rows
+
+
+def pack_words(rows: int, span: int, depth: int, group: int) -> dict[str, int]:
+    """Words of `pack_weights` for `rows` rows a group, blocked within spans of `span` rows."""
+    parts = -(-rows // span) * -(-span // ROWS)
+    return {
+        "rows": rows,
+        "span": span,
+        "depth": depth,
+        "w_group": group,
+        "parts": parts,
+    }
+
+
+def pack_job(words: dict[str, Any]) -> Job:
+    """The job that packs all weights."""
+    return Job(pack_weights, words["groups"] * words["parts"])
+
+
+@njit(nogil=True, error_model="numpy")
+def _pack_panel(
+    t: Any, channels: int, pitch: int, images: int, pieces: Any, count: int, to: int
+) -> None:
+    """Rows of a panel: one for each channel and tap, made of pieces."""
+    offsets = words(t.tap_offsets, t.taps)
+    for c in range(channels):
+        for k in range(t.taps):
+            base = images + 4 * (c * pitch + offsets[k])
+            for p in range(count):
+                copy_vector(base + 4 * pieces[0, p], to + 4 * pieces[1, p])
+            to += 4 * COLS
+
+
+@njit(nogil=True, error_model="numpy")
+def _put_tile(t: Any, tile: int, rows: int, first: int, end: int, output: int, add: bool) -> None:
+    """Move a tile whose columns meet more than one image, or fewer than COLS outputs."""
+    values = floats(tile, ROWS * COLS)
+    q = first
+    while q < end:
+        n, place = q // t.positions, q % t.positions
+        length = min(t.positions - place, end - q)
+        for i in range(rows):
+            at = (n * t.groups * t.outputs + output + i) * t.positions + place
+            out = floats(t.dst + 4 * at, length)
+            part = values[i * COLS + q - first :]
+            if add:
+                for x in range(length):
+                    out[x] += part[x]
+            else:
+                for x in range(length):
+                    out[x] = part[x]
+        q += length
+
+
+@task(LAYOUT)
+def correlate(table: Any, index: int, worker: int) -> None:
+    """One chunk of output positions of one group, all its output channels."""
+    t = carray(table, 1)[0]
+    group, chunk = index % t.groups, index // t.groups
+    first = chunk * t.chunk
+    end = min(first + t.chunk, t.n * t.positions)
+    n0, n1 = first // t.positions, (end - 1) // t.positions
+    line = t.out1 * t.out2
+    top = first % t.positions // line
+    scratch = t.private + worker * t.private_bytes
+    panels, tile = scratch + t.panels_at, scratch + t.tile_at
+    pieces = words(scratch + t.pieces_at, 3 * COLS).reshape(3, COLS)
+    rows_in = t.pitch // t.row_pitch
+    plane = 4 * t.in0 * t.in1 * t.in2
+    done = 0
+    for block in range(t.blocks):
+        c0 = block * t.block
+        channels = min(t.block, t.channels - c0)
+        slot = channels * t.pitch
+        for n in range(n0, n1 + 1):
+            image = t.src + plane * ((n * t.groups + group) * t.channels + c0)
+            from_row = top * t.stride0 if n == n0 else 0
+            lay_out(t, image, channels, from_row, rows_in, scratch + 4 * (n - n0) * slot)
+        bias = t.has_bias if block == 0 else 0
+        depth = channels * t.taps + bias
+        panel = panels
+        for q in range(first, end, COLS):
+            count = piece_up(t, q, min(q + COLS, end), slot, n0, top, pieces)
+            if bias:
+                ones = floats(panel, COLS)
+                for x in range(COLS):
+                    ones[x] = 1
+            _pack_panel(t, channels, t.pitch, scratch, pieces, count, panel + 4 * bias * COLS)
+            panel += 4 * COLS * t.panel_depth
+        for i in range(0, t.outputs, ROWS):
+            rows = min(ROWS, t.outputs - i)
+            weights = t.shared + 4 * ((group * t.outputs + i) * t.depth + done * rows)
+            output = group * t.outputs + i
+            panel = panels
+            for q in range(first, end, COLS):
+                n, place = q // t.positions, q % t.positions
+                if q + COLS <= end and place + COLS <= t.positions:
+                    at = (n * t.groups * t.outputs + output) * t.positions + place
+                    outer_tile(rows, depth, weights, panel, t.dst + 4 * at, t.positions, block)
+                else:
+                    outer_tile(rows, depth, weights, panel, tile, COLS, 0)
+                    _put_tile(t, tile, rows, q, min(q + COLS, end), output, block > 0)
+                panel += 4 * COLS * t.panel_depth
+        done += depth
+
+
+def _chunk(axes: Axes, depth: int) -> int:
+    """Output positions of a task: whole images, or an even part of one."""
+    total = axes.n * axes.positions
+    most = min(PANEL_BYTES // (4 * depth), split_evenly(total, TASKS))
+    most = max(COLS, most // COLS * COLS)
+    if most >= axes.positions:
+        return most // axes.positions * axes.positions
+    parts = -(-axes.positions // most)
+    return -(-axes.positions // parts // COLS) * COLS
+
+
+def correlate_values(axes: Axes, has_bias: bool) -> tuple[dict[str, Any], int, Scratch]:
+    """Words, number of tasks and scratch of `correlate`."""
+    blocks = -(-axes.channels * axes.taps // DEPTH)
+    block = split_evenly(axes.channels, min(blocks, axes.channels))
+    blocks = -(-axes.channels // block)
+    depth = block * axes.taps + has_bias
+    chunk = _chunk(axes, depth)
+    line = axes.out_size[1] * axes.out_size[2]
+    band = min(axes.out_size[0], (chunk - 1) // line + 2)
+    images = min(axes.n, (chunk - 1) // axes.positions + 2)
+    pitch = axes.pitch(band)
+    copies = 4 * (images * block * pitch + WIDTH)
+    panels = 4 * (-(-chunk // COLS) * depth * COLS + WIDTH)
+    panels_at = -(-copies // 64) * 64
+    tile_at = panels_at + -(-panels // 64) * 64
+    pieces_at = tile_at + 4 * ROWS * COLS
+    values = {
+        **axes.words(),
+        **{"chunk": chunk, "block": block, "blocks": blocks, "panel_depth": depth},
+        **{"pitch": pitch, "has_bias": int(has_bias)},
+        **{"panels_at": panels_at, "tile_at": tile_at, "pieces_at": pieces_at},
+    }
+    count = -(-axes.n * axes.positions // chunk) * axes.groups
+    weights = axes.groups * axes.outputs * (axes.channels * axes.taps + has_bias)
+    return values, count, Scratch(4 * weights, pieces_at + 8 * 3 * COLS)

@@ -1,0 +1,213 @@
+"""Padded copies of images in which every kernel tap meets consecutive outputs in consecutive words.
+
+An image has up to three spatial axes (fewer are filled up with ones before the last). Its copy
+holds some channels and a band of rows of the first axis, with zeros where the padding is, each
+line of the last axis split by stride phase:
+
+    (channel, axis 0, axis 1, x % stride2, x // stride2)
+
+so output (o0, o1, o2) meets tap (t0, t1, t2) at `output offset + tap offset`, and a step of o2 is
+a step of one word for every stride. Copies are followed by WIDTH words that may be overrun.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from swcaffe.arrays import I64
+from swcaffe.engine.host.native import floats
+from swcaffe.engine.host.plans import fields
+from swcaffe.kernels import WIDTH
+from swcaffe.operators.convolution import ConvGeometry
+
+__all__ = ["LAYOUT", "Axes", "lay_out", "piece_up", "take_back"]
+
+LAYOUT = fields(
+    "src weights bias dst diff_weights diff_bias",
+    "n groups channels outputs taps positions has_bias "
+    "in0 in1 in2 out0 out1 out2 stride0 stride1 stride2 pad0 pad1 pad2 "
+    "lines columns phases pitch row_pitch line_pitch tap_offsets "
+    "chunk block blocks depth panel_depth span rows parts "
+    "w_group w_row w_channel w_flip w_taps "
+    "panels_at tile_at pieces_at",
+)
+"""Words of all convolution tasks; the plan of each says what it leaves 0."""
+
+
+class Axes:
+    """A convolution with three spatial axes, and the sizes of its image copies."""
+
+    def __init__(self, g: ConvGeometry) -> None:
+        """Fill up with axes of one; a pointwise convolution becomes one long line."""
+        every = (*g.kernel, *g.stride)
+        if all(v == 1 for v in every) and not any(g.pad):
+            size = (1, 1, int(np.prod(g.in_size)))
+            self.in_size = self.out_size = size
+            self.kernel = self.stride = self.dilation = (1, 1, 1)
+            self.pad = (0, 0, 0)
+        else:
+            self.in_size, self.out_size = self._three(g.in_size), self._three(g.out_size)
+            self.kernel, self.stride = self._three(g.kernel), self._three(g.stride)
+            self.dilation, self.pad = self._three(g.dilation), self._three(g.pad, 0)
+        self.n, self.groups = g.n, g.groups
+        self.channels, self.outputs = g.ic // g.groups, g.oc // g.groups
+        self.taps, self.positions = int(np.prod(self.kernel)), int(np.prod(self.out_size))
+        self.lines = self.span(1, self.out_size[1])
+        needed = self.span(2, self.out_size[2])
+        self.phases = self.stride[2]
+        self.columns = -(-needed // self.phases)
+        if self.phases == 1 and self.pad[1:] == (0, 0):
+            self.lines = max(self.lines, self.in_size[1])
+            self.columns = max(needed, self.in_size[2])
+
+    @staticmethod
+    def _three(values: tuple[int, ...], fill: int = 1) -> tuple[int, int, int]:
+        """(a) -> (1, 1, a); (a, b) -> (a, 1, b); the axis that is cut into bands comes first."""
+        first = values[:1] if len(values) > 1 else (fill,)
+        middle = values[1:2] if len(values) > 2 else (fill,)
+        return first[0], middle[0], values[-1]
+
+    def span(self, axis: int, outputs: int) -> int:
+        """Padded input positions that `outputs` neighbouring outputs meet."""
+        extent = self.dilation[axis] * (self.kernel[axis] - 1) + 1
+        return (outputs - 1) * self.stride[axis] + extent
+
+    @property
+    def line_pitch(self) -> int:
+        """Words of one line."""
+        return self.phases * self.columns
+
+    @property
+    def row_pitch(self) -> int:
+        """Words of one row of the first axis."""
+        return self.lines * self.line_pitch
+
+    def pitch(self, outputs: int) -> int:
+        """Words of a channel whose copy serves `outputs` rows of outputs."""
+        return self.span(0, outputs) * self.row_pitch
+
+    def tap_offsets(self) -> I64:
+        """Word offset of each tap, in the order of the weights."""
+        t0, t1, t2 = np.indices(self.kernel).reshape(3, -1)
+        x = t2 * self.dilation[2]
+        line = (x % self.phases) * self.columns + x // self.phases
+        rows = t0 * self.dilation[0] * self.row_pitch + t1 * self.dilation[1] * self.line_pitch
+        return np.ascontiguousarray(rows + line, np.int64)
+
+    def words(self) -> dict[str, Any]:
+        """The geometry's words of the table."""
+        words: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in (
+                *("n", "groups", "channels", "outputs", "taps", "positions"),
+                *("lines", "columns", "phases", "row_pitch", "line_pitch"),
+            )
+        }
+        for axis in range(3):
+            words[f"in{axis}"], words[f"out{axis}"] = self.in_size[axis], self.out_size[axis]
+            words[f"stride{axis}"], words[f"pad{axis}"] = self.stride[axis], self.pad[axis]
+        return {**words, "tap_offsets": self.tap_offsets()}
+
+
+@njit(nogil=True, error_model="numpy")
+def lay_out(t: Any, image: int, channels: int, top: int, rows: int, copy: int) -> None:
+    """Copy `channels` planes at address `image` to address `copy`, padded rows from `top` on."""
+    plane = t.in0 * t.in1 * t.in2
+    width = t.line_pitch
+    whole = t.pad1 == 0 and t.pad2 == 0 and t.lines == t.in1 and width == t.in2
+    for c in range(channels):
+        out = floats(copy + 4 * c * rows * t.row_pitch, rows * t.row_pitch)
+        for z in range(rows):
+            row = z * t.row_pitch
+            z_in = top + z - t.pad0
+            if z_in < 0 or z_in >= t.in0:
+                for x in range(t.row_pitch):
+                    out[row + x] = 0
+                continue
+            start = image + 4 * (c * plane + z_in * t.in1 * t.in2)
+            if whole:
+                line_in = floats(start, t.row_pitch)
+                for x in range(t.row_pitch):
+                    out[row + x] = line_in[x]
+                continue
+            for y in range(t.lines):
+                y_in = y - t.pad1
+                line = floats(copy + 4 * ((c * rows + z) * t.row_pitch + y * width), width)
+                if y_in < 0 or y_in >= t.in1:
+                    for x in range(width):
+                        line[x] = 0
+                else:
+                    _split_line(t, start + 4 * y_in * t.in2, line)
+
+
+@njit(nogil=True, error_model="numpy")
+def _split_line(t: Any, line_in: int, line: Any) -> None:
+    """Pad one line and split it by phase."""
+    source = floats(line_in, t.in2)
+    for phase in range(t.phases):
+        skip = phase - t.pad2
+        first = max(0, -(skip // t.phases))
+        end = max(first, min(t.columns, (t.in2 - 1 - skip) // t.phases + 1))
+        base = phase * t.columns
+        for x in range(min(first, t.columns)):
+            line[base + x] = 0
+        if t.phases == 1:
+            part, to = source[first + skip :], line[first:]
+            for x in range(end - first):
+                to[x] = part[x]
+        else:
+            for x in range(first, end):
+                line[base + x] = source[x * t.phases + skip]
+        for x in range(end, t.columns):
+            line[base + x] = 0
+
+
+@njit(nogil=True, error_model="numpy")
+def take_back(t: Any, copy: int, channels: int, rows: int, image: int) -> None:
+    """Write the input positions of a copy of whole planes to the planes at address `image`."""
+    for c in range(channels):
+        plane = floats(image + 4 * c * t.in0 * t.in1 * t.in2, t.in0 * t.in1 * t.in2)
+        for z in range(t.in0):
+            for y in range(t.in1):
+                out = plane[(z * t.in1 + y) * t.in2 :]
+                z_at, y_at = z + t.pad0, y + t.pad1
+                if z_at >= rows or y_at >= t.lines:
+                    for x in range(t.in2):
+                        out[x] = 0
+                    continue
+                at = (c * rows + z_at) * t.row_pitch + y_at * t.line_pitch
+                line = floats(copy + 4 * at, t.line_pitch)
+                for x in range(t.in2):
+                    place = x + t.pad2
+                    column = place // t.phases
+                    if column < t.columns:
+                        out[x] = line[place % t.phases * t.columns + column]
+                    else:
+                        out[x] = 0
+
+
+@njit(nogil=True, error_model="numpy")
+def piece_up(t: Any, first: int, end: int, slot: int, n0: int, top: int, pieces: Any) -> int:
+    """Cut outputs [first, end), counted over the batch, into runs of at most WIDTH words.
+
+    pieces (3, …): offset in the image copies, offset from `first`, length; the number of pieces.
+    Copies are `slot` words apart, from image n0 on, whose copy starts with row `top` of outputs.
+    """
+    count, q = 0, first
+    while q < end:
+        n, place = q // t.positions, q % t.positions
+        o0, rest = place // (t.out1 * t.out2), place % (t.out1 * t.out2)
+        o1, o2 = rest // t.out2, rest % t.out2
+        if n == n0:
+            o0 -= top
+        length = min(WIDTH, t.out2 - o2, end - q)
+        at = (n - n0) * slot + o0 * t.stride0 * t.row_pitch
+        pieces[0, count] = at + o1 * t.stride1 * t.line_pitch + o2
+        pieces[1, count] = q - first
+        pieces[2, count] = length
+        count += 1
+        q += length
+    return count

@@ -1,0 +1,123 @@
+"""Plans made of compiled tasks: jobs that share one table of named words, run by a team."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from swcaffe.arrays import Array, aligned_zeros
+from swcaffe.engine.engine import Plan
+from swcaffe.engine.host.team import Task, Team
+from swcaffe.operators.base import Operator
+
+__all__ = ["Job", "Scratch", "TaskPlan", "Workspace", "fields", "split_evenly"]
+
+SCRATCH = ("shared", "private", "private_bytes")
+
+
+def fields(arrays: str, sizes: str = "", reals: str = "") -> np.dtype[Any]:
+    """The layout of a table: addresses of arrays, scratch, integer sizes, float64 numbers."""
+    words = (*arrays.split(), *SCRATCH, *sizes.split())
+    return np.dtype([(n, np.int64) for n in words] + [(n, np.float64) for n in reals.split()])
+
+
+def split_evenly(total: int, parts: int) -> int:
+    """Size of each part but the last when `total` is cut into at most `parts`; at least 1."""
+    return max(1, -(-total // max(1, parts)))
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """`count` independent tasks."""
+
+    task: Task
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """Bytes a plan needs while it runs: shared by its tasks, and for each member alone."""
+
+    shared_bytes: int = 0
+    private_bytes: int = 0
+
+
+class Workspace:
+    """Memory that all plans of an engine use in turn; it grows when a plan needs more."""
+
+    def __init__(self, team: Team) -> None:
+        """Nothing yet."""
+        self.team = team
+        self._block: Array = aligned_zeros((0,), np.uint8)
+
+    def reserve(self, shared_bytes: int, private_bytes: int) -> tuple[int, int]:
+        """Addresses of the shared part and of the first member's part."""
+        wanted = shared_bytes + self.team.size * private_bytes
+        if wanted > self._block.nbytes:
+            self._block = aligned_zeros((wanted,), np.uint8)
+        start = self._block.ctypes.data
+        return start, start + shared_bytes
+
+
+class TaskPlan(Plan):
+    """Runs jobs one after the other on a table that names the arrays of the call."""
+
+    def __init__(
+        self,
+        op: Operator,
+        route: str,
+        workspace: Workspace,
+        jobs: Sequence[Job],
+        layout: np.dtype[Any],
+        values: Mapping[str, float | Array],
+        *,
+        names: Sequence[str] = (),
+        scratch: Scratch | None = None,
+    ) -> None:
+        """`values` fill words of the table, an array by its address; it lives as long as the plan.
+
+        names  words for the operator's arrays in order; by default its operands' own names, with
+               "new_" before an output that is called as an input
+        """
+        super().__init__(op, f"host: {route}")
+        self._workspace, self._team = workspace, workspace.team
+        self._jobs = [(job.task, job.count) for job in jobs if job.count > 0]
+        self._operands = [(o.count, np.dtype(o.dtype)) for o in op.inputs + op.outputs]
+        words = tuple(layout.names or ())
+        given = [o.name for o in op.inputs]
+        outs = [f"new_{o.name}" if o.name in given else o.name for o in op.outputs]
+        self._places = [words.index(name) for name in names or given + outs]
+        self._shared_at = words.index("shared")
+        sizes = scratch or Scratch()
+        self._shared_bytes = -(-sizes.shared_bytes // 128) * 128
+        self._private_bytes = -(-sizes.private_bytes // 128) * 128
+        table = np.zeros(1, layout)
+        table["private_bytes"] = self._private_bytes
+        self._kept = []
+        for name, value in values.items():
+            if isinstance(value, np.ndarray):
+                self._kept.append(value)
+                table[name] = value.ctypes.data
+            else:
+                table[name] = value
+        self._words = table.view(np.int64)
+        self._address = self._words.ctypes.data
+
+    def __call__(self, *arrays: Array) -> None:
+        """Run the jobs; ShapeError for arrays that do not fit."""
+        for (count, dtype), array in zip(self._operands, arrays, strict=True):
+            if array.size != count or array.dtype != dtype or not array.flags.c_contiguous:
+                self.op.check(*arrays)
+        with self._team.lock:
+            words = self._words
+            for place, array in zip(self._places, arrays, strict=True):
+                words[place] = array.ctypes.data
+            at = self._shared_at
+            words[at], words[at + 1] = self._workspace.reserve(
+                self._shared_bytes, self._private_bytes
+            )
+            for task, count in self._jobs:
+                self._team.run(task.address, self._address, count)

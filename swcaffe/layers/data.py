@@ -18,7 +18,8 @@ class Data(RecordLayer):
 
     top[0]  (batch_size, c, h, w), transformed
     top[1]  labels (batch_size)
-    Reads data_param, transform_param. `rand_skip` has no effect, as in Caffe.
+    Reads data_param (also `shuffle`, which is ours), transform_param. As in Caffe, `rand_skip` and
+    `force_encoded_color` have no effect.
     """
 
     tops = between(1, 2)
@@ -31,16 +32,12 @@ class Data(RecordLayer):
     def open_source(self, tops: Blobs) -> DataSource:
         """The database; encoded pictures get the colours transform_param forces on them."""
         param, transform = self.param.data_param, self.param.transform_param
-        colour = transform.force_color or param.force_encoded_color
-        if colour and transform.force_gray:
+        if transform.force_color and transform.force_gray:
             raise ParameterError("both force_color and force_gray are set", fix="keep one of them")
+        colour = "bgr" if transform.force_color else "grey" if transform.force_gray else "stored"
         lmdb = param.backend == messages.DataParameter.LMDB
-        return open_source(
-            "lmdb" if lmdb else "leveldb",
-            path=param.source,
-            colour="bgr" if colour else "grey" if transform.force_gray else "stored",
-        )
+        return open_source("lmdb" if lmdb else "leveldb", path=param.source, colour=colour)
 
     def make_order(self) -> Order:
-        """Key order, dealt out to the ranks."""
-        return self.order_of()
+        """Key order, or a new one for every pass with `shuffle`; dealt out to the ranks."""
+        return self.order_of(shuffle=self.param.data_param.shuffle)

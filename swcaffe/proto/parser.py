@@ -12,7 +12,7 @@ from swcaffe.proto.hints import about_bare_word, about_string, about_unknown_fie
 from swcaffe.proto.messages import Field, Message, MessageClass, is_repeated
 from swcaffe.proto.scalars import BadLiteral, Scalar, read_scalar, wants_string
 from swcaffe.proto.source_map import FieldPath
-from swcaffe.proto.tokens import Token, tokenize, unescape
+from swcaffe.proto.tokens import BROKEN_STRING, Token, tokenize, unescape
 
 __all__ = ["Complaint", "Parser"]
 
@@ -41,33 +41,33 @@ class _Open:
 class Parser:
     """Reads one text; then `errors` and `warnings` hold what was wrong, `lines` the places."""
 
-    def __init__(self, text: str, *, lenient: bool) -> None:
+    def __init__(self, text: str, message_class: MessageClass, *, lenient: bool) -> None:
         """`lenient` makes unknown fields warnings."""
-        self.errors: list[Complaint] = []
-        self.warnings: list[Complaint] = []
-        self.lines: dict[FieldPath, int] = {}
-        self._lenient = lenient
-        self._tokens = tokenize(text, self._report)
-        self._broken_string = any("string opened" in error.text for error in self.errors)
-        self._at = 0
-        self._stack: list[_Open] = []
-
-    def run(self, message_class: MessageClass) -> Message:
-        """The message that the whole text describes, as far as it could be understood."""
+        self._message = message_class()
         self._top_lists = {
             field.name
             for field in message_class.DESCRIPTOR.fields
             if field.message_type is not None and is_repeated(field)
         }
-        message = message_class()
+        self.errors: list[Complaint] = []
+        self.warnings: list[Complaint] = []
+        self.lines: dict[FieldPath, int] = {}
+        self._lenient = lenient
+        self._tokens = tokenize(text, self._report)
+        self._broken_string = any(token.text == BROKEN_STRING for token in self._tokens)
+        self._at = 0
+        self._stack: list[_Open] = []
+
+    def run(self) -> Message:
+        """The message that the whole text describes, as far as it could be understood."""
         while True:
-            self._fields(message, ())
+            self._fields(self._message, ())
             stray = self._take()
             if stray.kind == "end":
                 break
             self._error(stray, f"'{stray.text}' closes nothing")
-        self._check_complete(message, self._tokens[0])
-        return message
+        self._check_complete(self._message, self._tokens[0])
+        return self._message
 
     # Fields
 
@@ -128,6 +128,8 @@ class Parser:
                     self._error(comma, "a list must not end in a comma")
             elif self._token.text not in ("]", ""):
                 self._error(self._token, f"expected ',' or ']', found {_shown(self._token)}")
+                while self._token.text not in ("]", "", *_ENDS):
+                    self._skip_value()
         self._take()
 
     def _value(self, message: Message, field: Field, place: Token, path: FieldPath) -> None:

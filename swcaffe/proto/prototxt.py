@@ -35,8 +35,8 @@ def parse(
     Raises PrototxtError with one line per error, each with its place. If `lenient`, fields that the
     schema does not have are left out with a warning.
     """
-    parser = Parser(text, lenient=lenient)
-    message = parser.run(message_class)
+    parser = Parser(text, message_class, lenient=lenient)
+    message = parser.run()
     if parser.errors:
         raise _error(name, sorted(set(parser.errors)))
     warnings = tuple(_placed(name, warning) for warning in parser.warnings)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias
 
-__all__ = ["Kind", "Report", "Token", "tokenize", "unescape"]
+__all__ = ["BROKEN_STRING", "Kind", "Report", "Token", "tokenize", "unescape"]
 
 Kind: TypeAlias = Literal["name", "number", "string", "mark", "end"]
 
@@ -25,6 +25,9 @@ class Token(NamedTuple):
 
 Report: TypeAlias = Callable[[int, int, str], None]
 """Takes the line, the column and the text of an error."""
+
+BROKEN_STRING = '"'
+"""Text of the token that stands for a string which its line does not close; its value is empty."""
 
 _TOKEN = re.compile(
     r"""
@@ -54,8 +57,8 @@ _KINDS: dict[str, Kind] = {"name": "name", "number": "number", "string": "string
 def tokenize(text: str, report: Report) -> list[Token]:
     """All tokens of `text`, an `end` token last.
 
-    A bad number becomes `0` and a string that its line does not close becomes an empty one, so that
-    only what is wrong is reported, not what follows from it.
+    A bad number becomes `0`, a string without end BROKEN_STRING, so that only what is wrong is
+    reported, not what follows from it.
     """
     tokens: list[Token] = []
     line, line_start = 1, 0
@@ -74,7 +77,7 @@ def tokenize(text: str, report: Report) -> list[Token]:
             tokens.append(Token("number", "0", line, column))
         elif group == "open_string":
             report(line, column, f"the string opened here is not closed on its line: {found[:40]}")
-            tokens.append(Token("string", '""', line, column))
+            tokens.append(Token("string", BROKEN_STRING, line, column))
         else:
             report(line, column, f"unexpected character {found!r}")
     tokens.append(Token("end", "", line, len(text) - line_start + 1))

@@ -120,7 +120,8 @@ def test_damaged_text_gives_a_message_or_a_prototxt_error_with_places(damage, le
         message = parse(text, messages.NetParameter, name="t", lenient=lenient).message
     except PrototxtError as error:
         last = text.count("\n") + 1
-        for line in str(error).splitlines():
+        *lines, rest = str(error).splitlines()
+        for line in lines if rest.startswith("… and") else [*lines, rest]:
             file, row, column, _ = line.split(":", 3)
             assert file == "t"
             assert 1 <= int(row) <= last

@@ -253,7 +253,7 @@ def test_list_for_a_single_value_is_refused_by_name():
         ("@", "1:1: unexpected character '@'"),
         ("input_dim: 3x", "1:12: '3x' is not a number"),
         ("input_dim: [1, 2", "1:12: the list opened here is not closed"),
-        ("input_dim: [1 2]", "1:15: expected ',' or ']', found 2"),
+        ("input_dim: [1 2 3]", "1:15: expected ',' or ']', found 2"),
         ("input_dim: [1,]", "1:14: a list must not end in a comma"),
         ("input_dim: 1.0", "1:12: input_dim takes a whole number, not 1.0"),
         ("input_dim: 1e3", "1:12: input_dim takes a whole number, not 1e3"),

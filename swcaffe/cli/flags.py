@@ -75,7 +75,7 @@ class Flags(argparse.ArgumentParser):
                 positional.append(word)
             else:
                 flags.append(self._flag(word, rest))
-        return [*flags, "--", *positional]
+        return [*flags, "--", *positional] if positional else flags
 
     def _flag(self, word: str, rest: list[str]) -> str:
         name, equals, value = word.lstrip("-").partition("=")

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from .digest import Digest
 
-__all__ = ["Case", "Step", "Training", "cases", "training", "trainings", "types"]
+__all__ = ["Case", "Step", "Training", "cases", "interop", "training", "trainings", "types"]
 
 F32 = npt.NDArray[np.float32]
 HERE = Path(__file__).parent
@@ -105,6 +105,23 @@ def training(name: str) -> Training:
         found.spreads.setdefault(at, {})[blob] = float(arrays[f"{key}/spread"])
         if (values := arrays.get(f"{key}/values")) is not None:
             found.values.setdefault(at, {})[blob] = values
+    return found
+
+
+def interop() -> dict[str, dict[str, F32]]:
+    """What the reference reads from the files of interop/, by file name, then by array.
+
+    tiny.prototxt           "0/data", "0/label", "1/data", ...: two batches of its Data layer
+    *_iter_5.caffemodel     "conv/0", ...; the same, bit for bit, for *.caffemodel.h5
+    *_iter_5.solverstate    "0", "1", ...: history blobs; the same for *.solverstate.h5
+    *_iter_8.caffemodel     no such file: what the reference makes of the state of iteration 5 in 3
+                            iterations more, its data starting again at the first record
+    """
+    found: dict[str, dict[str, F32]] = {}
+    with np.load(HERE / "interop" / "expected.npz") as file:
+        for key, values in file.items():
+            name, array = key.split("|")
+            found.setdefault(name, {})[array] = values
     return found
 
 

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from reference.digest import digest, distance
 from reference.load import Case, cases, training, trainings, types
 from reference.pictures import colour, datum, digits, grey

@@ -85,6 +85,8 @@ class LayerContext:
     rank, size    this process among those that train together
     index         position in the net
     bad_records   "error" or "skip": what data layers do with unreadable records
+    overwriters   types of later layers that work in place on a top of this one: a layer whose
+                  gradient reads its top, or that shares memory, then keeps a copy
     """
 
     engine: Engine
@@ -94,6 +96,7 @@ class LayerContext:
     size: int = 1
     index: int = 0
     bad_records: str = "error"
+    overwriters: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

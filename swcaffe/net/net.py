@@ -20,7 +20,7 @@ from swcaffe.net.filters import filter_net
 from swcaffe.net.layer import LAYERS, Layer, LayerContext, Phase
 from swcaffe.net.params import Param, collect_params, spec_of
 from swcaffe.net.splits import insert_splits
-from swcaffe.net.wiring import Node, Wiring, say
+from swcaffe.net.wiring import Node, Wiring, overwriters, say
 from swcaffe.proto import messages
 from swcaffe.proto.messages import Message
 from swcaffe.proto.prototxt import write
@@ -62,6 +62,7 @@ class Net:
         self.before_backward: list[Callable[[int], None]] = []
         self.after_backward: list[Callable[[int], None]] = []
         self.debug_info = definition.debug_info
+        self._overwriters = overwriters(self.definition.layers)
         say(
             "Initializing net from parameters: \n%s",
             write(
@@ -119,6 +120,7 @@ class Net:
             size=self.options.size,
             index=len(self.nodes),
             bad_records=self.options.bad_records,
+            overwriters=self._overwriters[len(self.nodes)],
         )
         layer = layer_class(param, context)
         with locate(where, layer.title):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from swcaffe.errors import NetError
 from swcaffe.net.blob import Blob
 from swcaffe.net.layer import Layer
+from swcaffe.proto.messages import Message
 
-__all__ = ["Node", "Wiring", "say"]
+__all__ = ["Node", "Wiring", "overwriters", "say"]
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +22,19 @@ AUTOMATIC_TOP = "(automatic)"
 def say(text: str, *args: object) -> None:
     """Log a line under the name of Caffe's file for it, as readers of Caffe logs expect."""
     log.info(text, *args, extra={"origin": "net.cpp:1"})
+
+
+def overwriters(layers: Sequence[Message]) -> list[tuple[str, ...]]:
+    """For each layer, the types of the later ones that work in place on one of its tops."""
+    in_place: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for i, layer in enumerate(layers):
+        for bottom, top in zip(layer.bottom, layer.top, strict=False):
+            if bottom == top:
+                in_place[top].append((i, layer.type))
+    return [
+        tuple(kind for top in layer.top for j, kind in in_place.get(top, ()) if j > i)
+        for i, layer in enumerate(layers)
+    ]
 
 
 @dataclass

@@ -5,12 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 
+from swcaffe.arrays import F32, aligned_zeros
 from swcaffe.errors import ParameterError
 from swcaffe.layers._plans import Deferred
 from swcaffe.net.layer import Blobs, Layer, exactly
 from swcaffe.operators.activation import ActivationBackward, ActivationForward, ActivationKind
+from swcaffe.operators.layout import Concat
 
 __all__ = ["Neuron"]
+
+KEEP_SIGN = {"ReLU", "Dropout"}
+"""Layers after which a rectified value still tells its sign, or has no gradient to scale."""
 
 
 class Neuron(Layer):
@@ -40,12 +45,27 @@ class Neuron(Layer):
         what = (self._kind, bottoms[0].count, self._alpha)
         self._forward = self.engine.plan(ActivationForward(*what))
         self._backward = Deferred(self.engine, ActivationBackward(*what))
+        self._kept: F32 | None = None
+        if self._top_is_lost(bottoms, tops):
+            self._kept = aligned_zeros(bottoms[0].shape)
+            self._keep = self.engine.plan(Concat(1, (bottoms[0].count,)))
+
+    def _top_is_lost(self, bottoms: Blobs, tops: Blobs) -> bool:
+        """Whether a later layer overwrites what the gradient reads."""
+        if self._kind == "relu":
+            return tops[0] is bottoms[0] and not KEEP_SIGN.issuperset(self.context.overwriters)
+        return bool(self.context.overwriters)
 
     def forward(self, bottoms: Blobs, tops: Blobs) -> None:
-        """Apply f."""
+        """Apply f; keep the result if it will be overwritten."""
         self._forward(bottoms[0].data, tops[0].data)
+        if self._kept is not None:
+            self._keep(tops[0].data, self._kept)
 
     def backward(self, tops: Blobs, propagate_down: Sequence[bool], bottoms: Blobs) -> None:
         """Apply f'."""
-        if propagate_down[0]:
-            self._backward(bottoms[0].data, tops[0].data, tops[0].diff, bottoms[0].diff)
+        if not propagate_down[0]:
+            return
+        y = tops[0].data if self._kept is None else self._kept
+        x = y if tops[0] is bottoms[0] else bottoms[0].data
+        self._backward(x, y, tops[0].diff, bottoms[0].diff)

@@ -44,7 +44,8 @@ class Concat(Layer):
                 )
         long = sum(bottom.shape[axis] for bottom in bottoms)
         tops[0].reshape((*first.shape[:axis], long, *first.shape[axis + 1 :]))
-        if len(bottoms) == 1:
+        self._shares = len(bottoms) == 1 and not self.context.overwriters
+        if self._shares:
             tops[0].share(first)
             return
         self._outer = first.size(0, axis)
@@ -54,13 +55,13 @@ class Concat(Layer):
 
     def forward(self, bottoms: Blobs, tops: Blobs) -> None:
         """Copy."""
-        if len(bottoms) > 1:
+        if not self._shares:
             self._forward(*(bottom.data for bottom in bottoms), tops[0].data)
 
     def backward(self, tops: Blobs, propagate_down: Sequence[bool], bottoms: Blobs) -> None:
         """Copy the parts that are wanted."""
         wanted = tuple(i for i, flag in enumerate(propagate_down) if flag)
-        if len(bottoms) == 1 or not wanted:
+        if self._shares or not wanted:
             return
         if wanted not in self._backward:
             op = Slice(self._outer, self._widths, wanted)

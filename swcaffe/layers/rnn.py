@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from swcaffe.arrays import Shape, aligned_zeros
+from swcaffe.arrays import F32, Shape, aligned_zeros
 from swcaffe.layers._plans import Deferred
 from swcaffe.layers._recurrent import Recurrent
 from swcaffe.net.layer import LAYERS, Blobs
 from swcaffe.operators.activation import ActivationBackward, ActivationForward
 from swcaffe.operators.affine import AffineBackwardWeights
 from swcaffe.operators.gemm import Gemm
+from swcaffe.operators.layout import Concat
 from swcaffe.operators.recurrent import RnnBackward, RnnForward
 
 __all__ = ["RNN"]
@@ -46,6 +47,10 @@ class RNN(Recurrent):
         self._to_out_bias = Deferred(engine, AffineBackwardWeights(t * n, d, 1, False, True))
         self._to_h = Deferred(engine, Gemm(t * n, d, d))
         self._back = Deferred(engine, RnnBackward(t, n, d))
+        self._kept: F32 | None = None
+        if self.context.overwriters:
+            self._kept = aligned_zeros(shape)
+            self._keep = engine.plan(Concat(1, (count,)))
 
     def forward(self, bottoms: Blobs, tops: Blobs) -> None:
         """The input product of all steps, the recurrence, the output product of all steps."""
@@ -55,12 +60,14 @@ class RNN(Recurrent):
         self._steps(self.pre, bottoms[1].data, state, first, self._h, self._carried)
         self._output(self._h, out, bias, y)
         self._squash(y, y)
+        if self._kept is not None:
+            self._keep(y, self._kept)
         self.end(tops, (self._h[-1],))
 
     def backward(self, tops: Blobs, propagate_down: Sequence[bool], bottoms: Blobs) -> None:
         """The same in reverse."""
         self.check_flags(propagate_down, bottoms)
-        at, y = self.state_blob, tops[0].data
+        at, y = self.state_blob, tops[0].data if self._kept is None else self._kept
         state, out, bias = self.blobs[at:]
         self._unsquash(y, y, tops[0].diff, self._diff_out)
         if self.learns(at + 1):

@@ -44,7 +44,8 @@ class Slice(Layer):
         lengths = self._lengths(bottom.shape[axis], len(tops), axis)
         for top, length in zip(tops, lengths, strict=True):
             top.reshape((*bottom.shape[:axis], length, *bottom.shape[axis + 1 :]))
-        if len(tops) == 1:
+        self._shares = len(tops) == 1 and not self.context.overwriters
+        if self._shares:
             tops[0].share(bottom)
             return
         outer, widths = bottom.size(0, axis), tuple(top.size(axis) for top in tops)
@@ -66,10 +67,10 @@ class Slice(Layer):
 
     def forward(self, bottoms: Blobs, tops: Blobs) -> None:
         """Copy."""
-        if len(tops) > 1:
+        if not self._shares:
             self._forward(bottoms[0].data, *(top.data for top in tops))
 
     def backward(self, tops: Blobs, propagate_down: Sequence[bool], bottoms: Blobs) -> None:
         """Copy back."""
-        if propagate_down[0] and len(tops) > 1:
+        if propagate_down[0] and not self._shares:
             self._backward(*(top.diff for top in tops), bottoms[0].diff)

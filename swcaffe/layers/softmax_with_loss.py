@@ -42,15 +42,18 @@ class SoftmaxWithLoss(LossLayer):
         self._backward = Deferred(self.engine, SoftmaxLossBackward(*what))
         if len(tops) == 2:
             tops[1].reshape(bottoms[0].shape)
-        else:
+        self._given_out = len(tops) == 2 and not self.context.overwriters
+        if not self._given_out:
             self._own = aligned_zeros(bottoms[0].shape)
 
     def forward(self, bottoms: Blobs, tops: Blobs) -> None:
         """Probabilities and loss."""
         v, labels = self.view, bottoms[1].data
         check_labels(labels, v.classes, self.ignored, v.inner)
-        self._prob = tops[1].data if len(tops) == 2 else self._own
+        self._prob = tops[1].data if self._given_out else self._own
         self._forward(bottoms[0].data, labels, self._prob, self._totals)
+        if len(tops) == 2 and not self._given_out:
+            np.copyto(tops[1].data, self._prob)
         total, counted = self._totals
         self._divisor = self.normalizer(v.outer, v.outer * v.inner, counted)
         tops[0].data[...] = total / self._divisor

@@ -16,7 +16,7 @@ from swcaffe.data.shard import Order
 from swcaffe.data.source import DataSource
 from swcaffe.data.transform import Transformer
 from swcaffe.errors import ParameterError
-from swcaffe.net.layer import Blobs, Layer, Phase, exactly
+from swcaffe.net.layer import Blobs, Epoch, Layer, Phase, exactly
 from swcaffe.proto.messages import Message
 
 __all__ = ["RecordLayer"]
@@ -50,6 +50,7 @@ class RecordLayer(Layer):
         self.source = self.open_source(tops)
         self.order = self.make_order()
         log.info("%s", self.source.describe())
+        self._limited = False
         self._loader = self._load_from(0)
         for top, shape in zip(tops, self._loader.shapes(), strict=False):
             top.reshape(shape)
@@ -98,12 +99,12 @@ class RecordLayer(Layer):
                 field,
             )
 
-    def _load_from(self, position: int) -> Loader:
+    def _load_from(self, position: int, batch: int = 0) -> Loader:
         on_bad: OnBad = "skip" if self.context.bad_records == "skip" else "error"
         return Loader(
             self.source,
             self.order,
-            self.batch_size,
+            batch or self.batch_size,
             transformer=self.transformer,
             seed=derive_seed(self.context.seed, self.name, "transform", self.order.rank),
             start=position,
@@ -122,6 +123,9 @@ class RecordLayer(Layer):
         for top, values in zip(tops, batch.tops, strict=False):
             top.reshape(values.shape)
             np.copyto(top.data, values)
+        if self._limited:
+            self._limited = False
+            self._restart(self._loader.position)
 
     def backward(self, tops: Blobs, propagate_down: Sequence[bool], bottoms: Blobs) -> None:
         """Nothing to propagate to."""
@@ -143,8 +147,21 @@ class RecordLayer(Layer):
         """Go on behind the items consumed."""
         super().load_state(state)
         if "position" in state:
-            self._loader.close()
-            self._loader = self._load_from(int(state["position"]))
+            self.order = self.make_order()  # the seed may be another by now
+            self._restart(int(state["position"]))
+
+    def _restart(self, position: int, batch: int = 0) -> None:
+        self._loader.close()
+        self._loader = self._load_from(position, batch)
+
+    def epoch(self) -> Epoch:
+        """Records of the source and of a batch."""
+        return Epoch(len(self.source), self.batch_size)
+
+    def limit_batch(self, count: int) -> None:
+        """Make the next batch, and only that, `count` records."""
+        self._limited = True
+        self._restart(self._loader.position, count)
 
     def close(self) -> None:
         """Stop the readers, close the source."""

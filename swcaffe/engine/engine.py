@@ -13,6 +13,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
+
 from swcaffe.arrays import Array
 from swcaffe.errors import EngineError, unknown_name
 from swcaffe.operators.base import Operator
@@ -89,8 +91,9 @@ class ReferencePlan(Plan):
     """The operator's definition in numpy."""
 
     def __call__(self, *arrays: Array) -> None:
-        """Run the definition."""
-        self.op.run_reference(*arrays)
+        """Run the definition; as in every plan, what is not finite is not remarked on here."""
+        with np.errstate(all="ignore"):
+            self.op.run_reference(*arrays)
 
 
 class Reference:

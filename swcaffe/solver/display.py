@@ -9,7 +9,7 @@ from swcaffe.arrays import Array
 from swcaffe.log import number
 from swcaffe.net.net import Net
 
-__all__ = ["say", "show_outputs"]
+__all__ = ["say", "show_outputs", "warn_of_repeats"]
 
 log = logging.getLogger(__name__)
 
@@ -37,3 +37,23 @@ def show_outputs(phase: str, net: Net, values: Mapping[int, Array]) -> dict[str,
         listed = [float(v) for v in array]
         shown[name] = listed[0] if len(listed) == 1 else listed
     return shown
+
+
+def warn_of_repeats(net: Net, batches: int, name: str) -> None:
+    """Warn if `batches` read part of a data set more often than the rest, which skews means."""
+    for layer in net.layers:
+        epoch = layer.epoch()
+        if epoch is None or not epoch.records:
+            continue
+        read = batches * epoch.batch
+        if read > epoch.records and (surplus := read % epoch.records):
+            log.warning(
+                "%s: %d batches of %d read %d of %d records once more often than the rest (layer "
+                '"%s"); its means are not exact. swcaffe test --all reads each record once',
+                name,
+                batches,
+                epoch.batch,
+                surplus,
+                epoch.records,
+                layer.name,
+            )

@@ -22,7 +22,7 @@ from swcaffe.proto import messages
 from swcaffe.proto.messages import Message
 from swcaffe.proto.prototxt import read_solver, write
 from swcaffe.solver.actions import Action
-from swcaffe.solver.display import say, show_outputs
+from swcaffe.solver.display import say, show_outputs, warn_of_repeats
 from swcaffe.solver.lr_policy import LearningRate
 from swcaffe.solver.numerics import first_non_finite
 from swcaffe.solver.snapshot import probe_prefix, read_state, write_state
@@ -95,6 +95,8 @@ class Solver:
             probe_prefix(param.snapshot_prefix, param.snapshot)
             self.net, self.test_nets = self._build(nets)
             self.updater = Updater(param, self.net, engine)
+        for i, net in enumerate(self.test_nets):
+            warn_of_repeats(net, param.test_iter[i], f"test net #{i}")
         self._losses: deque[float] = deque(maxlen=param.average_loss)
         self._shown_at = 0.0
         self._shown_iter = -1

@@ -10,8 +10,9 @@ Importing this package loads neither lmdb, h5py nor PIL; `open_source` loads a s
 
 from __future__ import annotations
 
+from swcaffe.data.blocks import Batch
 from swcaffe.data.draws import derive_seed
-from swcaffe.data.loader import Batch, Loader
+from swcaffe.data.loader import Loader
 from swcaffe.data.prefetch import Prefetcher
 from swcaffe.data.shard import Coverage, Order
 from swcaffe.data.source import SOURCES, DataSource, Record, open_source

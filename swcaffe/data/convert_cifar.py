@@ -6,6 +6,7 @@ which is R, G, B.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from swcaffe.data.datum import raw_value
 from swcaffe.errors import DataError
 
 __all__ = ["convert_cifar_data"]
+
+log = logging.getLogger(__name__)
 
 SHAPE = (3, 32, 32)
 RECORD_BYTES = 1 + 3 * 32 * 32
@@ -31,8 +34,8 @@ def convert_cifar_data(
 ) -> dict[str, int]:
     """Write OUT/cifar10_train_<type> and OUT/cifar10_test_<type>, keys 00000, 00001, …
 
-    Returns the records of each by name. Raises DataError for a batch that is missing or has not
-    exactly 10000 records.
+    Returns the records of each by name; warns of a batch that has not 10000, as CIFAR-10's have.
+    Raises DataError for a batch that is missing or ends within a record.
     """
     folder, out = Path(input_folder), Path(output_folder)
     sets = {"train": TRAIN, "test": TEST}
@@ -60,9 +63,12 @@ def _records(file: Path) -> U8:
             f"{file}: cannot read ({cause.strerror or cause})",
             fix="unpack CIFAR-10's binary version there",
         ) from cause
-    if len(data) != RECORDS * RECORD_BYTES:
+    records, rest = divmod(len(data), RECORD_BYTES)
+    if rest or not records:
         raise DataError(
-            f"{file}: {len(data)} bytes, expected {RECORDS} records of {RECORD_BYTES}",
+            f"{file}: {len(data)} bytes are not whole records of {RECORD_BYTES}",
             fix="use the binary version of CIFAR-10, not the Python or Matlab one",
         )
-    return np.frombuffer(data, dtype=np.uint8).reshape(RECORDS, RECORD_BYTES)
+    if records != RECORDS:
+        log.warning("%s: %d records, CIFAR-10's batches have %d", file, records, RECORDS)
+    return np.frombuffer(data, dtype=np.uint8).reshape(records, RECORD_BYTES)

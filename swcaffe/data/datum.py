@@ -7,10 +7,10 @@ import numpy as np
 from swcaffe.arrays import U8, Array
 from swcaffe.data.image import Colour, decode
 from swcaffe.data.source import Record
-from swcaffe.errors import DataError, ParameterError
+from swcaffe.errors import DataError
 from swcaffe.proto import messages
 
-__all__ = ["colour_of", "encoded_value", "raw_value", "record_of"]
+__all__ = ["encoded_value", "raw_value", "record_of"]
 
 
 def record_of(value: bytes, key: bytes, colour: Colour, where: str) -> Record:
@@ -50,16 +50,6 @@ def encoded_value(data: bytes, label: int) -> bytes:
     """A Datum of a compressed picture; like Caffe's it states no size."""
     datum = messages.Datum(data=data, label=label, encoded=True)
     return bytes(datum.SerializeToString())
-
-
-def colour_of(force_color: bool, force_gray: bool) -> Colour:
-    """What transform_param's two flags ask of compressed pictures.
-
-    Raises ParameterError if both are set.
-    """
-    if force_color and force_gray:
-        raise ParameterError("force_color and force_gray are both set", fix="keep one of them")
-    return "bgr" if force_color else "grey" if force_gray else "stored"
 
 
 def _raw(datum: messages.Message, name: str, where: str) -> U8 | Array:

@@ -27,7 +27,6 @@ __all__ = ["Hdf5Source", "read_file_list"]
 
 BLOCK_BYTES = 1 << 20
 ROOM_BYTES = 256 << 20
-"""Memory for blocks of one source."""
 
 
 def read_file_list(source: str | Path) -> list[Path]:
@@ -66,13 +65,21 @@ class _File:
 class Hdf5Source(DataSource):
     """Record i is row i, counted through the files; the first name is data, the others labels."""
 
-    def __init__(self, source: str | Path, names: Sequence[str]) -> None:
-        """`names` are the datasets to read, one for each top.
+    def __init__(
+        self,
+        source: str | Path,
+        names: Sequence[str],
+        *,
+        block_bytes: int = BLOCK_BYTES,
+        room_bytes: int = ROOM_BYTES,
+    ) -> None:
+        """`names` are the datasets to read, one for each top; blocks are kept in `room_bytes`.
 
         Raises DataError naming file and dataset if one is missing, is not made of numbers, has
         another number of rows than its neighbours or other rows than in the first file.
         """
         self.source, self.names = source, tuple(names)
+        self._block_bytes, self._room_bytes = block_bytes, room_bytes
         self._row_shapes: tuple[tuple[int, ...], ...] = ()
         self._files = [self._look(path) for path in read_file_list(source)]
         self._ends = list(itertools.accumulate(file.rows for file in self._files))
@@ -111,7 +118,7 @@ class Hdf5Source(DataSource):
             arrays = self._load(self._files[number], block)
             self._blocks[key] = arrays
             self._bytes += _size(arrays)
-            while self._bytes > ROOM_BYTES and len(self._blocks) > 1:
+            while self._bytes > self._room_bytes and len(self._blocks) > 1:
                 self._bytes -= _size(self._blocks.popitem(last=False)[1])
             return arrays
 
@@ -145,7 +152,7 @@ class Hdf5Source(DataSource):
                 f"{path}: rows of shapes {row_shapes}, in the files before {self._row_shapes}"
             )
         row_bytes = sum(4 * int(np.prod(shape)) for shape in row_shapes)
-        return _File(path, rows.pop(), max(1, BLOCK_BYTES // max(1, row_bytes)))
+        return _File(path, rows.pop(), max(1, self._block_bytes // max(1, row_bytes)))
 
 
 def _dataset(opened: h5py.File, name: str, path: Path) -> h5py.Dataset:

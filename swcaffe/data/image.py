@@ -23,7 +23,9 @@ __all__ = ["Colour", "decode", "encode", "read_picture", "resize"]
 Colour: TypeAlias = Literal["bgr", "grey", "stored"]
 """Three channels, one, or as many as the file has (which must be one or three)."""
 
+_READ = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")  # none that runs programs
 _FORMATS = {"jpg": "JPEG", "jpeg": "JPEG", "png": "PNG", "bmp": "BMP", "webp": "WEBP"}
+_MOST_PIXELS_A_BYTE = 1 << 15  # no format packs an empty picture tighter; 8256 is PNG's limit
 _JPEG_QUALITY = 95  # OpenCV's default
 _COEFFICIENT_BITS = 11  # of OpenCV's fixed-point bilinear weights
 
@@ -35,7 +37,9 @@ def decode(data: bytes, colour: Colour, where: str) -> U8:
     picture that has neither one nor three channels of 8 bits.
     """
     try:
-        with Image.open(io.BytesIO(data)) as picture:
+        with Image.open(io.BytesIO(data), formats=_READ) as picture:
+            if picture.width * picture.height > _MOST_PIXELS_A_BYTE * len(data):
+                raise ValueError(f"it claims {picture.width} x {picture.height} pixels")
             return _planar(picture, colour, where)
     except (OSError, SyntaxError, ValueError, struct.error, Image.DecompressionBombError) as cause:
         raise DataError(
@@ -111,7 +115,7 @@ def _taps(size: int, wanted: int, *, one_at_edge: bool) -> tuple[I64, I64, I32, 
 
 
 def _planar(picture: Image.Image, colour: Colour, where: str) -> U8:
-    if colour == "grey" and picture.format == "JPEG":
+    if colour == "grey" and picture.format in ("JPEG", "MPO"):
         picture.draft("L", picture.size)  # libjpeg's own luma, as OpenCV asks for
     if colour == "stored":
         _check_stored(picture, where)

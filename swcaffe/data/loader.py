@@ -10,56 +10,25 @@ all that must be saved to go on exactly.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from swcaffe.arrays import F32, I64, Shape, aligned_zeros
-from swcaffe.data.draws import U64, item_words
+from swcaffe.arrays import F32, I64, Shape
+from swcaffe.data.blocks import Batch, Block, BlockMaker, OnBad, matching_tops
 from swcaffe.data.prefetch import Prefetcher
 from swcaffe.data.shard import Order
-from swcaffe.data.source import DataSource, Record
+from swcaffe.data.source import DataSource
 from swcaffe.data.transform import Transformer
-from swcaffe.errors import DataError
 
 __all__ = ["Batch", "Loader", "OnBad"]
 
 log = logging.getLogger(__name__)
-
-OnBad = Literal["error", "skip"]
-"""What a record that cannot be read does: end the run, or be left out and counted."""
 
 SORTED_ITEMS = 16
 """Fewest items of one class at the start of a stream that look like records sorted by class."""
 
 BAD_LOGGED = 10
 """Bad records that are named in the log one by one; later ones are only counted."""
-
-
-@dataclass(slots=True)
-class Batch:
-    """`tops[0]` (n, …) is data, `tops[1:]` are labels, float32; row j is record `keys[j]`.
-
-    `items` (n,) are the rows' item numbers, ascending. A batch may be read until the next one is
-    taken; then its memory is used again.
-    """
-
-    tops: tuple[F32, ...]
-    items: I64
-    keys: list[str]
-
-
-@dataclass(slots=True)
-class _Block:
-    """Items first … first + batch - 1: the good ones in the first rows, bad ones by message."""
-
-    rows: Batch | None  # arrays of full batch size; None if no record was good
-    bad: list[tuple[int, str]]  # item and message
-
-    @property
-    def good(self) -> int:
-        return len(self.rows.keys) if self.rows else 0
 
 
 class _ClassWatch:
@@ -108,16 +77,15 @@ class Loader:
         expect_mixed  warn if the stream begins with one class only (training)
         """
         assert batch_size > 0, f"batch of {batch_size}"
-        self.source, self.order, self.batch_size = source, order, batch_size
-        self.on_bad: OnBad = on_bad
+        self.batch_size = batch_size
         self.position = start
         """Items of the stream consumed so far, bad ones included."""
         self.skipped = 0
         """Bad records among the items consumed since the start."""
-        self._transformer, self._seed, self._start = transformer, seed, start
-        self._readers: Prefetcher[_Block] = Prefetcher(self._make, depth=depth, threads=threads)
-        self._last: _Block | None = None  # lent to the consumer until the next call
-        self._open: _Block | None = None  # partly used
+        self._blocks = BlockMaker(source, order, batch_size, transformer, seed, start, on_bad)
+        self._readers: Prefetcher[Block] = Prefetcher(self._blocks, depth=depth, threads=threads)
+        self._last: Block | None = None  # lent to the consumer until the next call
+        self._open: Block | None = None  # partly used
         self._used = 0  # rows of it that are
         self._bad: list[tuple[int, str]] = []  # met, but not consumed yet
         self._watch = _ClassWatch(max(batch_size, SORTED_ITEMS)) if expect_mixed else None
@@ -129,15 +97,7 @@ class Loader:
 
     def shapes(self) -> tuple[Shape, ...]:
         """Shapes of a batch's tops, from the first good record at the present position."""
-        for item in range(self.position, self.position + self.order.n):
-            try:
-                record = self.source.read(self.order.index(item))
-            except DataError:
-                if self.on_bad == "error":
-                    raise
-                continue
-            return tuple((self.batch_size, *shape) for shape in self._row_shapes(record))
-        raise self._all_bad()
+        return self._blocks.shapes(self.position)
 
     def next(self) -> Batch:
         """The next batch; valid until the following call.
@@ -163,68 +123,18 @@ class Loader:
     def summary(self) -> str:
         """One line: items, bad records, time waited for data."""
         bad = f", {self.skipped} bad records skipped" if self.skipped else ""
-        return f"{self.position - self._start} items{bad}, data wait {self.wait_s:.3f} s"
+        return f"{self.position - self._blocks.start} items{bad}, data wait {self.wait_s:.3f} s"
 
-    # -- reader threads ------------------------------------------------------------------------
-
-    def _make(self, number: int, spent: _Block | None) -> _Block:
-        first = self._start + number * self.batch_size
-        words = item_words(self._seed, first, self.batch_size)
-        tops = spent.rows.tops if spent and spent.rows else ()
-        items: list[int] = []
-        keys: list[str] = []
-        bad: list[tuple[int, str]] = []
-        for j in range(self.batch_size):
-            try:
-                record = self.source.read(self.order.index(first + j))
-            except DataError as error:
-                if self.on_bad == "error":
-                    raise
-                bad.append((first + j, str(error).partition("\n")[0]))
-                continue
-            shapes = self._row_shapes(record)
-            if not keys:
-                tops = self._tops(shapes, tops)
-            elif shapes != tuple(top.shape[1:] for top in tops):
-                raise self._mixed_shapes(record.key, shapes, keys[0], tops)
-            self._put(record, words[j], tops, len(keys))
-            items.append(first + j)
-            keys.append(record.key)
-        rows = Batch(tops, np.array(items, dtype=np.int64), keys) if keys else None
-        return _Block(rows, bad)
-
-    def _row_shapes(self, record: Record) -> tuple[Shape, ...]:
-        data = record.data.shape
-        if self._transformer:
-            data = self._transformer.output_shape(data)
-        return (data, *(np.shape(label) for label in record.labels))
-
-    def _tops(self, shapes: tuple[Shape, ...], spent: tuple[F32, ...]) -> tuple[F32, ...]:
-        full = [(self.batch_size, *shape) for shape in shapes]
-        if [top.shape for top in spent] == full:
-            return spent
-        return tuple(aligned_zeros(shape) for shape in full)
-
-    def _put(self, record: Record, words: U64, tops: tuple[F32, ...], row: int) -> None:
-        if self._transformer:
-            self._transformer.apply(record.data, words, tops[0][row])
-        else:
-            tops[0][row] = record.data
-        for top, label in zip(tops[1:], record.labels, strict=True):
-            top[row] = label
-
-    # -- consumer ------------------------------------------------------------------------------
-
-    def _next_block(self) -> _Block:
+    def _next_block(self) -> Block:
         """The next block with a good record in it."""
         seen = 0
-        while seen <= self.order.n + self.batch_size:
+        while seen <= self._blocks.order.n + self.batch_size:
             block = self._readers.next()
             self._bad += block.bad
             if block.good:
                 return block
             seen += self.batch_size
-        raise self._all_bad()
+        raise self._blocks.all_bad()
 
     def _fill(self) -> Batch:
         """A batch of its own memory from the open block and as many more as it takes."""
@@ -237,10 +147,7 @@ class Loader:
             begin = self._used if self._open else 0
             end = min(block.good, begin + self.batch_size - len(keys))
             shapes = tuple(top.shape[1:] for top in block.rows.tops)
-            if not keys:
-                tops = self._tops(shapes, ())
-            elif shapes != tuple(top.shape[1:] for top in tops):
-                raise self._mixed_shapes(block.rows.keys[begin], shapes, keys[0], tops)
+            tops = matching_tops(tops, shapes, self.batch_size, block.rows.keys[begin], keys)
             for top, source in zip(tops, block.rows.tops, strict=True):
                 top[len(keys) : len(keys) + end - begin] = source[begin:end]
             items.append(block.rows.items[begin:end])
@@ -259,7 +166,7 @@ class Loader:
             log.warning(
                 "%s: the first %d labels are one class (%g); are the records sorted by class? "
                 "Shuffle them when converting, or set shuffle",
-                self.source.describe(),
+                self._blocks.source.describe(),
                 self._watch.count,
                 self._watch.label,
             )
@@ -271,15 +178,3 @@ class Loader:
             log.warning("skipped: %s", message)
         elif self.skipped == BAD_LOGGED + 1:
             log.warning("further bad records are only counted")
-
-    def _mixed_shapes(
-        self, key: str, shapes: tuple[Shape, ...], first_key: str, tops: tuple[F32, ...]
-    ) -> DataError:
-        return DataError(
-            f"record {key!r} gives shapes {shapes}, but record {first_key!r} of the same batch "
-            f"gave {tuple(top.shape[1:] for top in tops)}",
-            fix="resize or crop the pictures to one size, or set batch_size: 1",
-        )
-
-    def _all_bad(self) -> DataError:
-        return DataError(f"{self.source.describe()}: not one record can be read")

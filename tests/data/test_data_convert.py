@@ -78,14 +78,14 @@ def test_wrong_idx_files_are_told_apart(tmp_path):
 # -- CIFAR -------------------------------------------------------------------------------------
 
 
-def test_cifar_batches_become_two_databases_with_five_digit_keys(tmp_path, rng, monkeypatch):
-    monkeypatch.setattr(convert_cifar, "RECORDS", 3)
+def test_cifar_batches_become_two_databases_with_five_digit_keys(tmp_path, rng, caplog):
     rows = {}
     for name in (*convert_cifar.TRAIN, *convert_cifar.TEST):
         rows[name] = rng.integers(0, 10, (3, 3073)).astype(np.uint8)
         (tmp_path / name).write_bytes(rows[name].tobytes())
     counts = convert_cifar_data(tmp_path, tmp_path / "out", "lmdb")
     assert counts == {"cifar10_train_lmdb": 15, "cifar10_test_lmdb": 3}
+    assert "test_batch.bin: 3 records, CIFAR-10's batches have 10000" in caplog.text
     train = entries(tmp_path / "out" / "cifar10_train_lmdb")
     assert [key for key, _ in train] == [f"{i:05d}" for i in range(15)]
     row = rows["data_batch_3.bin"][1]
@@ -98,7 +98,7 @@ def test_cifar_files_that_are_missing_or_of_another_size_are_named(tmp_path):
     with pytest.raises(DataError, match=r"data_batch_1.bin: cannot read"):
         convert_cifar_data(tmp_path, tmp_path / "out")
     (tmp_path / "data_batch_1.bin").write_bytes(b"123")
-    with pytest.raises(DataError, match=r"data_batch_1.bin: 3 bytes, expected 10000 records"):
+    with pytest.raises(DataError, match=r"data_batch_1.bin: 3 bytes are not whole records of 3073"):
         convert_cifar_data(tmp_path, tmp_path / "out")
 
 

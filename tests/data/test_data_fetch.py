@@ -37,7 +37,7 @@ def served(tmp_path, rng):
         (root / f"{name}.gz").write_bytes(gzip.compress(data))
         (root / name).unlink()
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root)))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield root, sums, f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()

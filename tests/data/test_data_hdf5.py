@@ -85,12 +85,11 @@ def test_a_file_is_read_by_blocks_that_fit_the_room(tmp_path, rng):
         assert record.labels == ()
 
 
-def test_old_blocks_make_room_for_new_ones(tmp_path, monkeypatch):
-    monkeypatch.setattr(hdf5, "BLOCK_BYTES", 160)
-    monkeypatch.setattr(hdf5, "ROOM_BYTES", 500)
+def test_old_blocks_make_room_for_new_ones(tmp_path):
     save(tmp_path / "f.h5", 100)
     (tmp_path / "list.txt").write_text("f.h5")
-    source = Hdf5Source(tmp_path / "list.txt", ["data", "label"])
+    names = ["data", "label"]
+    source = Hdf5Source(tmp_path / "list.txt", names, block_bytes=160, room_bytes=500)
     for i in [*range(100), *range(99, -1, -1)]:
         assert float(source.read(i).labels[0]) == i
         assert source._bytes <= 500

@@ -181,3 +181,47 @@ def test_jpeg_keeps_the_picture_roughly_and_unknown_extensions_are_refused():
     assert np.abs(decode(encode(pixels, "jpg"), "bgr", "x").astype(int) - pixels).mean() < 4
     with pytest.raises(DataError, match=r"'tga'"):
         encode(pixels, "tga")
+
+
+def mutated(data: bytes, rng: np.random.Generator) -> bytes:
+    """Some bytes changed, put in, or the end cut off; the head is hit as often as the rest."""
+    changed = bytearray(data)
+    for _ in range(rng.choice([1, 2, 8])):
+        place = int(rng.integers(min(64, len(changed)) if rng.random() < 0.5 else len(changed)))
+        kind = rng.random()
+        if kind < 0.6:
+            changed[place] = rng.integers(256)
+        elif kind < 0.8:
+            del changed[max(1, place) :]
+        else:
+            changed.insert(place, int(rng.integers(256)))
+    return bytes(changed)
+
+
+@pytest.mark.filterwarnings("ignore")  # Pillow's remarks on odd metadata and large pictures
+def test_damaged_bytes_give_a_picture_or_an_error_of_ours(rng):
+    kinds = [
+        (kind, mode) for kind in ("PNG", "JPEG", "BMP", "TIFF", "GIF") for mode in ("RGB", "L")
+    ]
+    seeds = [saved(Image.fromarray(rgb()).convert(mode), kind) for kind, mode in kinds]
+    refused = 0
+    for i in range(400):
+        data = mutated(seeds[i % len(seeds)], rng)
+        try:
+            assert decode(data, ("bgr", "grey", "stored")[i % 3], "x").ndim == 3
+        except DataError:
+            refused += 1
+    assert 100 < refused < 400
+
+
+def test_a_few_bytes_that_claim_a_huge_picture_are_not_unpacked():
+    claim = bytearray(saved(Image.fromarray(rgb()), "BMP"))
+    claim[18:26] = (9000).to_bytes(4, "little") + (9000).to_bytes(4, "little")
+    with pytest.raises(DataError, match=r"cannot decode 630 bytes .*9000 x 9000"):
+        decode(bytes(claim), "bgr", "x")
+
+
+def test_formats_that_run_programs_are_not_read():
+    script = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n"
+    with pytest.raises(DataError, match="not a known format"):
+        decode(script, "bgr", "x.eps")

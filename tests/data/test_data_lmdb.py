@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from swcaffe.data.database import create_database, open_database
-from swcaffe.data.datum import colour_of, encoded_value, raw_value
+from swcaffe.data.datum import encoded_value, raw_value
 from swcaffe.data.image import encode
 from swcaffe.data.lmdb import STRIDE, LmdbSource
-from swcaffe.errors import DataError, ParameterError, UsageError
+from swcaffe.errors import DataError, UsageError
 from swcaffe.proto import messages
 
 
@@ -173,13 +173,6 @@ def test_numbers_and_compressed_pictures_are_read_as_caffe_reads_them(tmp_path, 
         assert np.array_equal(source.read(1).data, colours)
     with LmdbSource(path, colour="grey") as source:
         assert source.read(1).data.shape == (1, 5, 4)
-
-
-def test_force_flags_exclude_each_other():
-    assert colour_of(False, False) == "stored"
-    assert (colour_of(True, False), colour_of(False, True)) == ("bgr", "grey")
-    with pytest.raises(ParameterError, match="force_color and force_gray"):
-        colour_of(True, True)
 
 
 def test_a_new_database_grows_beyond_its_first_map_and_keeps_caffes_mode(tmp_path):

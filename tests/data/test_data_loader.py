@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gc
 import logging
+import threading
 
 import numpy as np
 import pytest
@@ -142,8 +144,6 @@ def test_a_batch_is_whole_until_the_next_one_is_taken():
     for k in range(50):
         batch = loader.next()
         before = batch.tops[0].copy()
-        readers = loader._readers._shared
-        assert readers is not None
         assert np.array_equal(before.ravel(), (4 * k + np.arange(4)) % 100)
         assert np.array_equal(batch.tops[0], before)
     loader.close()
@@ -186,6 +186,16 @@ def test_records_sorted_by_class_are_warned_about_once_and_a_shuffle_mixes_them(
     assert warnings_of(source, caplog, shuffle=True) == ""
     assert warnings_of(sorted_source(classes=40, of_each=3), caplog) == ""
     assert warnings_of(source, caplog, batch=64) == ""
+
+
+def test_a_forgotten_loader_ends_its_threads():
+    before = set(threading.enumerate())
+    loader = Loader(Fragile(10), Order(10), 2, threads=2)
+    loader.next()
+    assert len(set(threading.enumerate()) - before) == 2
+    del loader
+    gc.collect()
+    assert not set(threading.enumerate()) - before
 
 
 def test_an_unknown_source_names_the_known_ones():

@@ -28,7 +28,7 @@ class Step:
     bottoms         inputs, as they were before the pass (in-place layers overwrite them)
     tops            outputs
     top_diffs       gradients given to the layer; for losses what Caffe put there (the loss weight)
-    bottom_diffs    gradients of the bottoms; None where Caffe wrote nothing
+    bottom_diffs    gradients of the bottoms; None where none was asked for or Caffe wrote none
     param_diffs     gradients of the parameters. They ACCUMULATE over the steps of a case, from 0.
     params_after    parameters after the pass; the same as before except in BatchNorm
 

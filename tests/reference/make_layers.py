@@ -5,8 +5,9 @@ Run with the reference interpreter (README.md says how to make one):
     GLOG_minloglevel=2 python3.8 tests/reference/make_layers.py [TYPE ...]
 
 Each case runs in a forked process: a failed CHECK of Caffe aborts, and must not take others along.
-The tested layer alone is run, forward then backward, on blobs filled here. Which gradients Caffe
-wrote is observed, not assumed: bottom diffs start as a value that no gradient has.
+The tested layer alone is run, forward then backward, on blobs filled here. Which of the gradients
+asked for Caffe wrote is observed, not assumed: bottom diffs start as a value that no gradient has.
+(Diffs not asked for may hold anything: Scale with two bottoms uses one as scratch.)
 """
 
 from __future__ import annotations
@@ -108,7 +109,8 @@ def run_step(net: caffe.Net, case: LayerCase, bottoms: list, rng: np.random.Rand
     net._backward(index, index)
     for i, name in enumerate(names):
         diff = net.blobs[name].diff
-        if not (diff == UNTOUCHED).all():
+        asked = not isinstance(case.grad, tuple) or case.grad[i]
+        if asked and not (diff == UNTOUCHED).all():
             seen[f"bottom_diff/{i}"] = diff.copy()
     for i, blob in enumerate(params):
         seen[f"param_diff/{i}"] = blob.diff.copy()

@@ -226,11 +226,11 @@ class ConvBackwardWeights(Operator):
         """One contraction over images and positions per kernel position."""
         g = self.geometry
         src, diff_dst = g.padded(inputs[0]), inputs[1].reshape(g.dst)
-        diff_weights = np.zeros(g.weights, np.float32)
+        diff_weights, positions = np.zeros(g.weights, np.float32), math.prod(g.out_size)
         for tap, window in g.taps():
             for ci, co in g.group_slices():
-                part = src[(slice(None), ci, *window)].reshape(g.n, ci.stop - ci.start, -1)
-                diff = diff_dst[:, co].reshape(g.n, co.stop - co.start, -1)
+                part = src[(slice(None), ci, *window)].reshape(g.n, ci.stop - ci.start, positions)
+                diff = diff_dst[:, co].reshape(g.n, co.stop - co.start, positions)
                 diff_weights[(co, slice(None), *tap)] = np.einsum("nop,nip->oi", diff, part)
         if not self.has_bias:
             return (diff_weights,)

@@ -6,10 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import carray
 
 from swcaffe.engine.engine import Plan, Refusal
-from swcaffe.engine.host.native import floats
+from swcaffe.engine.host.native import carray, floats
 from swcaffe.engine.host.plans import Job, TaskPlan, Workspace, fields
 from swcaffe.engine.host.team import task
 from swcaffe.operators.activation import ActivationBackward, ActivationForward

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import carray, njit
-
 from swcaffe.engine.host.images import LAYOUT, Axes, lay_out, piece_up
-from swcaffe.engine.host.native import copy_vector, floats, words
+from swcaffe.engine.host.native import carray, compiled, copy_vector, floats, words
 from swcaffe.engine.host.plans import Job, Scratch, split_evenly
 from swcaffe.engine.host.team import task
 from swcaffe.kernels import COLS, ROWS, WIDTH, outer_tile
@@ -30,7 +28,7 @@ TASKS = 16
 
 @task(LAYOUT)
 def pack_weights(table: Any, index: int, worker: int) -> None:
-    """Pack a block of at most ROWS rows as (k, rows); step 0 of k is the bias, where there is one."""
+    """Pack a block of at most ROWS rows as (k, rows); a bias is step 0 of k."""
     t = carray(table, 1)[0]
     group, block = index // t.parts, index % t.parts
     per_span = (t.span + ROWS - 1) // ROWS
@@ -74,7 +72,7 @@ def pack_job(words: dict[str, Any]) -> Job:
     return Job(pack_weights, words["groups"] * words["parts"])
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _pack_panel(
     t: Any, channels: int, pitch: int, images: int, pieces: Any, count: int, to: int
 ) -> None:
@@ -88,7 +86,7 @@ def _pack_panel(
             to += 4 * COLS
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _put_tile(t: Any, tile: int, rows: int, first: int, end: int, output: int, add: bool) -> None:
     """Move a tile whose columns meet more than one image, or fewer than COLS outputs."""
     values = floats(tile, ROWS * COLS)
@@ -190,9 +188,15 @@ def correlate_values(axes: Axes, has_bias: bool) -> tuple[dict[str, Any], int, S
     pieces_at = tile_at + 4 * ROWS * COLS
     values = {
         **axes.words(),
-        **{"chunk": chunk, "block": block, "blocks": blocks, "panel_depth": depth},
-        **{"pitch": pitch, "has_bias": int(has_bias)},
-        **{"panels_at": panels_at, "tile_at": tile_at, "pieces_at": pieces_at},
+        "chunk": chunk,
+        "block": block,
+        "blocks": blocks,
+        "panel_depth": depth,
+        "pitch": pitch,
+        "has_bias": int(has_bias),
+        "panels_at": panels_at,
+        "tile_at": tile_at,
+        "pieces_at": pieces_at,
     }
     count = -(-axes.n * axes.positions // chunk) * axes.groups
     weights = axes.groups * axes.outputs * (axes.channels * axes.taps + has_bias)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
-from swcaffe.engine.engine import Candidates, Engine, Plan
+from swcaffe.engine.engine import Candidate, Candidates, Engine, Plan
 from swcaffe.engine.host.activation import Activation
 from swcaffe.engine.host.convolution import (
     Correlation,
@@ -12,14 +13,41 @@ from swcaffe.engine.host.convolution import (
     Scattering,
     WeightGradient,
 )
+from swcaffe.engine.host.gemm import DotProducts, PackedProduct
 from swcaffe.engine.host.plans import Workspace
+from swcaffe.engine.host.pooling import Pooling
+from swcaffe.engine.host.softmax import Softmax
 from swcaffe.engine.host.team import Team
+from swcaffe.engine.host.update import UpdateRule
 from swcaffe.errors import EngineError
-from swcaffe.operators.activation import ActivationBackward, ActivationForward
+from swcaffe.operators import activation, convolution, gemm, pooling, softmax, update
 from swcaffe.operators.base import Operator
-from swcaffe.operators.convolution import ConvBackwardData, ConvBackwardWeights, ConvForward
 
 __all__ = ["HostEngine", "create"]
+
+CANDIDATES: dict[type[Operator], tuple[Callable[[Workspace], Candidate], ...]] = {
+    gemm.Gemm: (DotProducts, PackedProduct),
+    convolution.ConvForward: (Correlation,),
+    convolution.ConvBackwardData: (ReversedCorrelation, Scattering),
+    convolution.ConvBackwardWeights: (WeightGradient,),
+    pooling.MaxPoolForward: (Pooling,),
+    pooling.MaxPoolBackward: (Pooling,),
+    pooling.AvePoolForward: (Pooling,),
+    pooling.AvePoolBackward: (Pooling,),
+    activation.ActivationForward: (Activation,),
+    activation.ActivationBackward: (Activation,),
+    softmax.SoftmaxForward: (Softmax,),
+    softmax.SoftmaxBackward: (Softmax,),
+    softmax.SoftmaxLossForward: (Softmax,),
+    softmax.SoftmaxLossBackward: (Softmax,),
+    update.SgdUpdate: (UpdateRule,),
+    update.NesterovUpdate: (UpdateRule,),
+    update.AdaGradUpdate: (UpdateRule,),
+    update.RmsPropUpdate: (UpdateRule,),
+    update.AdaDeltaUpdate: (UpdateRule,),
+    update.AdamUpdate: (UpdateRule,),
+}
+"""Best first; the operator's own definition follows."""
 
 
 class HostEngine(Engine):
@@ -32,12 +60,9 @@ class HostEngine(Engine):
         super().__init__()
         self.threads = threads
         self.candidates = Candidates()
-        w = Workspace(Team(threads))
-        for op_class in (ActivationForward, ActivationBackward):
-            self.candidates.add(op_class, Activation(w))
-        self.candidates.add(ConvForward, Correlation(w))
-        self.candidates.add(ConvBackwardData, ReversedCorrelation(w), Scattering(w))
-        self.candidates.add(ConvBackwardWeights, WeightGradient(w))
+        workspace = Workspace(Team(threads))
+        for op_class, makers in CANDIDATES.items():
+            self.candidates.add(op_class, *(make(workspace) for make in makers))
 
     def make_plan(self, op: Operator) -> Plan:
         """The plan of the first candidate that does not refuse."""

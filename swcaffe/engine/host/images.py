@@ -15,10 +15,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from swcaffe.arrays import I64
-from swcaffe.engine.host.native import floats
+from swcaffe.engine.host.native import compiled, floats
 from swcaffe.engine.host.plans import fields
 from swcaffe.kernels import WIDTH
 from swcaffe.operators.convolution import ConvGeometry
@@ -112,12 +111,13 @@ class Axes:
         return {**words, "tap_offsets": self.tap_offsets()}
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def lay_out(t: Any, image: int, channels: int, top: int, rows: int, copy: int) -> None:
     """Copy `channels` planes at address `image` to address `copy`, padded rows from `top` on."""
     plane = t.in0 * t.in1 * t.in2
     width = t.line_pitch
-    whole = t.pad1 == 0 and t.pad2 == 0 and t.lines == t.in1 and width == t.in2
+    whole = t.phases == 1 and t.pad1 == 0 and t.pad2 == 0
+    whole = whole and t.lines == t.in1 and width == t.in2
     for c in range(channels):
         out = floats(copy + 4 * c * rows * t.row_pitch, rows * t.row_pitch)
         for z in range(rows):
@@ -143,7 +143,7 @@ def lay_out(t: Any, image: int, channels: int, top: int, rows: int, copy: int) -
                     _split_line(t, start + 4 * y_in * t.in2, line)
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _split_line(t: Any, line_in: int, line: Any) -> None:
     """Pad one line and split it by phase."""
     source = floats(line_in, t.in2)
@@ -165,7 +165,7 @@ def _split_line(t: Any, line_in: int, line: Any) -> None:
             line[base + x] = 0
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def take_back(t: Any, copy: int, channels: int, rows: int, image: int) -> None:
     """Write the input positions of a copy of whole planes to the planes at address `image`."""
     for c in range(channels):
@@ -189,7 +189,7 @@ def take_back(t: Any, copy: int, channels: int, rows: int, image: int) -> None:
                         out[x] = 0
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def piece_up(t: Any, first: int, end: int, slot: int, n0: int, top: int, pieces: Any) -> int:
     """Cut outputs [first, end), counted over the batch, into runs of at most WIDTH words.
 

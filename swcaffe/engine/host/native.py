@@ -5,11 +5,13 @@ A task receives one table of 64-bit words: addresses of arrays, sizes, and numbe
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+import numba
 import numpy as np
 from llvmlite import binding, ir
-from numba import carray, njit, types
+from numba import types
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
@@ -21,17 +23,28 @@ __all__ = [
     "atomic_load",
     "atomic_store",
     "call_task",
+    "carray",
+    "compiled",
     "copy_vector",
+    "doubles",
     "floats",
     "ints",
     "pause",
     "words",
 ]
 
+carray: Any = numba.carray
+Function = TypeVar("Function", bound=Callable[..., Any])
 _intrinsic: Any = intrinsic  # numba's own annotation describes the typing function
 _WORD = ir.IntType(64)
 _VECTOR = ir.VectorType(ir.FloatType(), WIDTH)
 _PAUSES = {"x86_64": "pause", "aarch64": "yield", "arm64": "yield"}
+
+
+def compiled(function: Function) -> Function:
+    """Compile a helper of tasks; it becomes part of each task that calls it."""
+    made: Function = numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})(function)
+    return made
 
 
 def _slot(builder: Any, table: Any, index: Any) -> Any:
@@ -48,19 +61,25 @@ def _pointer(typing: Any, address: Any) -> Any:
     return types.voidptr(types.int64), generate
 
 
-@njit
+@compiled
 def floats(address: int, count: int) -> Any:
     """The float32 array at an address."""
     return carray(_pointer(address), (count,), np.float32)
 
 
-@njit
+@compiled
+def doubles(address: int, count: int) -> Any:
+    """The float64 array at an address."""
+    return carray(_pointer(address), (count,), np.float64)
+
+
+@compiled
 def ints(address: int, count: int) -> Any:
     """The int32 array at an address."""
     return carray(_pointer(address), (count,), np.int32)
 
 
-@njit
+@compiled
 def words(address: int, count: int) -> Any:
     """The int64 array at an address."""
     return carray(_pointer(address), (count,), np.int64)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from swcaffe import kernels
 from swcaffe.arrays import Array, aligned_zeros
 from swcaffe.engine.engine import Plan
 from swcaffe.engine.host.team import Task, Team
@@ -20,8 +24,20 @@ SCRATCH = ("shared", "private", "private_bytes")
 
 def fields(arrays: str, sizes: str = "", reals: str = "") -> np.dtype[Any]:
     """The layout of a table: addresses of arrays, scratch, integer sizes, float64 numbers."""
-    words = (*arrays.split(), *SCRATCH, *sizes.split())
+    words = (*arrays.split(), *SCRATCH, *sizes.split(), _stamp())
     return np.dtype([(n, np.int64) for n in words] + [(n, np.float64) for n in reals.split()])
+
+
+@cache
+def _stamp() -> str:
+    """A word that names the state of all our sources.
+
+    numba's cache looks at a task's own file only; the word makes the task's signature, and so its
+    entry in the cache, a new one when a file of its helpers has changed.
+    """
+    files = (*sorted(Path(__file__).parent.glob("*.py")), Path(kernels.__file__))
+    state = [(f.name, f.stat().st_mtime_ns, f.stat().st_size) for f in files]
+    return "stamp_" + hashlib.sha256(repr(state).encode()).hexdigest()[:16]
 
 
 def split_evenly(total: int, parts: int) -> int:

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import carray, njit
-
 from swcaffe.engine.host.correlate import DEPTH, pack_words
 from swcaffe.engine.host.images import LAYOUT, Axes, piece_up, take_back
-from swcaffe.engine.host.native import add_vector, floats, words
+from swcaffe.engine.host.native import add_vector, carray, compiled, floats, words
 from swcaffe.engine.host.plans import Scratch, split_evenly
 from swcaffe.engine.host.team import task
 from swcaffe.kernels import COLS, ROWS, WIDTH, outer_tile
@@ -26,7 +24,7 @@ COPY_BYTES = 256 * 1024
 """Image copies of a task, at least one channel."""
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _pack_outputs(t: Any, source: int, k: int, first: int, width: int, to: int) -> None:
     """Panel (k, COLS) of `width` output positions, zeros behind them."""
     for p in range(k):
@@ -90,9 +88,15 @@ def scatter_values(axes: Axes) -> tuple[dict[str, Any], int, Scratch]:
     values = {
         **axes.words(),
         **pack_words(tap_rows, block * axes.taps, axes.outputs, axes.outputs * tap_rows),
-        **{"w_row": 1, "w_channel": tap_rows, "w_taps": 1},
-        **{"block": block, "panel_depth": depth, "pitch": pitch},
-        **{"panels_at": panels_at, "tile_at": tile_at, "pieces_at": pieces_at},
+        "w_row": 1,
+        "w_channel": tap_rows,
+        "w_taps": 1,
+        "block": block,
+        "panel_depth": depth,
+        "pitch": pitch,
+        "panels_at": panels_at,
+        "tile_at": tile_at,
+        "pieces_at": pieces_at,
     }
     count = axes.n * axes.groups * -(-axes.channels // block)
     weights = axes.groups * tap_rows * axes.outputs

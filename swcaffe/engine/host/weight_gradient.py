@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import carray, njit
-
 from swcaffe.engine.host.images import LAYOUT, Axes, lay_out
-from swcaffe.engine.host.native import copy_vector, floats, words
+from swcaffe.engine.host.native import carray, compiled, copy_vector, floats, words
 from swcaffe.engine.host.plans import Job, Scratch, split_evenly
 from swcaffe.engine.host.team import task
 from swcaffe.kernels import DOT_COLS, DOT_ROWS, WIDTH, dot_tile
 
-__all__ = ["sum_parts", "sum_jobs", "weight_gradient", "weight_gradient_values"]
+__all__ = ["sum_parts", "weight_gradient", "weight_gradient_values"]
 
 LENGTH = 2048
 """Positions multiplied at once: rows for one tile then stay in the first-level cache."""
@@ -30,7 +28,7 @@ SUM_PART = 2048
 """Elements of a task that adds up."""
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _outputs(
     t: Any, group: int, n: int, images: int, row0: int, rows: int, to: int, sums: Any
 ) -> None:
@@ -56,7 +54,7 @@ def _outputs(
             sums[o] = value
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _tap_row(t: Any, images: int, slot: int, rows: int, source: int, to: int) -> None:
     """The inputs one tap meets in a band, in the order of the positions."""
     for b in range(images):
@@ -179,9 +177,17 @@ def weight_gradient_values(
     tile_at = pieces_at + 4 * (DOT_COLS * length + WIDTH)
     values = {
         **axes.words(),
-        **{"has_bias": int(has_bias), "block": block, "span": span, "parts": parts},
-        **{"chunk": chunk, "rows": rows, "pitch": pitch, "w_flip": int(accumulate)},
-        **{"panels_at": panels_at, "pieces_at": pieces_at, "tile_at": tile_at},
+        "has_bias": int(has_bias),
+        "block": block,
+        "span": span,
+        "parts": parts,
+        "chunk": chunk,
+        "rows": rows,
+        "pitch": pitch,
+        "w_flip": int(accumulate),
+        "panels_at": panels_at,
+        "pieces_at": pieces_at,
+        "tile_at": tile_at,
     }
     size = axes.groups * axes.outputs * (axes.channels * axes.taps + has_bias)
     jobs = [Job(weight_gradient, owners * parts), Job(sum_parts, -(-size // SUM_PART))]

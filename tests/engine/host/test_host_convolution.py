@@ -1,0 +1,89 @@
+"""Convolutions of the host engine against the sum over kernel positions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_host_operators import ENGINES, check, random_inputs
+
+from swcaffe.operators.convolution import (
+    ConvBackwardData,
+    ConvBackwardWeights,
+    ConvForward,
+    ConvGeometry,
+)
+
+
+def check_all(g: ConvGeometry, has_bias: bool = True, accumulate: bool = True) -> None:
+    for op in (
+        ConvForward(g, has_bias),
+        ConvBackwardData(g),
+        ConvBackwardWeights(g, has_bias, accumulate),
+    ):
+        check(op, random_inputs(op))
+
+
+@st.composite
+def geometries(draw):
+    axes = draw(st.integers(1, 3))
+
+    def each(low, high):
+        return tuple(draw(st.integers(low, high)) for _ in range(axes))
+
+    groups = draw(st.integers(1, 3))
+    kernel, dilation, pad = each(1, 4), each(1, 2), each(0, 3)
+    extent = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
+    least = [max(1, e - 2 * p) for e, p in zip(extent, pad, strict=True)]
+    size = tuple(low + draw(st.integers(0, 18 // axes**2)) for low in least)
+    channels = [groups * draw(st.sampled_from([1, 2, 5, 17])) for _ in range(2)]
+    n = draw(st.integers(1, 5))
+    return ConvGeometry(n, *channels, size, kernel, each(1, 3), pad, dilation, groups)
+
+
+@settings(deadline=None, max_examples=120)
+@given(geometries(), st.booleans(), st.booleans())
+def test_convolution_matches_its_definition(g, has_bias, accumulate):
+    check_all(g, has_bias, accumulate)
+
+
+@pytest.mark.parametrize(
+    "g",
+    [
+        ConvGeometry(64, 1, 20, (28, 28), (5, 5), (1, 1), (0, 0), (1, 1)),
+        ConvGeometry(10, 20, 50, (12, 12), (5, 5), (1, 1), (0, 0), (1, 1)),
+        ConvGeometry(4, 32, 64, (8, 8), (5, 5), (1, 1), (2, 2), (1, 1)),
+        ConvGeometry(2, 96, 64, (13, 13), (3, 3), (1, 1), (1, 1), (1, 1), 2),
+        ConvGeometry(2, 130, 70, (7, 7), (3, 3), (1, 1), (1, 1), (1, 1)),
+        ConvGeometry(2, 64, 96, (14, 14), (1, 1), (1, 1), (0, 0), (1, 1)),
+        ConvGeometry(1, 3, 16, (115, 115), (11, 11), (4, 4), (0, 0), (1, 1)),
+        ConvGeometry(1, 2, 3, (100, 100), (3, 3), (1, 1), (1, 1), (1, 1)),
+        ConvGeometry(1, 600, 5, (3, 3), (3, 3), (1, 1), (1, 1), (1, 1)),
+    ],
+    ids=str,
+)
+def test_shapes_of_known_nets_match_the_definition(g):
+    check_all(g)
+
+
+def test_depthwise_convolution_matches_the_definition():
+    check_all(ConvGeometry(1, 32, 32, (112, 112), (3, 3), (1, 1), (1, 1), (1, 1), 32))
+
+
+def test_a_window_just_larger_than_the_image_gives_one_output():
+    check_all(ConvGeometry(1, 2, 3, (2, 2), (3, 3), (2, 2), (0, 0), (1, 1)))
+
+
+def test_four_spatial_axes_are_refused_and_run_by_the_definition():
+    g = ConvGeometry(1, 1, 1, (3,) * 4, (2,) * 4, (1,) * 4, (0,) * 4, (1,) * 4)
+    plan = ENGINES[0].plan(ConvForward(g))
+    assert plan.route == "reference"
+
+
+def test_no_images_are_no_error():
+    g = ConvGeometry(0, 3, 4, (8, 8), (3, 3), (1, 1), (1, 1), (1, 1))
+    for op in (ConvForward(g), ConvBackwardData(g), ConvBackwardWeights(g)):
+        outputs = [np.ones(operand.shape, np.float32) for operand in op.outputs]
+        ENGINES[1].plan(op)(*random_inputs(op), *outputs)
+        assert all((array == 1).all() for array in outputs)

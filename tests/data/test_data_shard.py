@@ -33,9 +33,9 @@ def test_words_of_an_item_do_not_depend_on_how_they_are_asked_for():
 
 def test_coins_and_offsets_of_many_items_are_uniform():
     words = item_words(1701, 0, 30000)
-    heads = int((words[:, 0] % 2).sum())
+    heads = int((words[:, 0] & np.uint64(1)).sum())
     assert abs(heads - 15000) < 5 * np.sqrt(30000 / 4)
-    counts = np.bincount((words[:, 1] % 30).astype(np.int64), minlength=30)
+    counts = np.bincount((words[:, 1] % np.uint64(30)).astype(np.int64), minlength=30)
     assert ((counts - 1000) ** 2 / 1000).sum() < 29 + 6 * np.sqrt(2 * 29)
 
 

@@ -50,7 +50,7 @@ def by_loops(pixels, words, *, train, scale, mirror, crop, mean):
                     value -= mean[c, top + y, left + x]
                 elif mean is not None:
                     value -= mean[c % len(mean), 0, 0]
-                column = cols - 1 - x if mirror and words[0] % 2 else x
+                column = cols - 1 - x if mirror and int(words[0]) % 2 else x
                 out[c, y, column] = value * np.float32(scale)
     return out
 

@@ -13,7 +13,7 @@ __all__ = ["run"]
 def _flags() -> Flags:
     flags = Flags(
         "convert_imageset",
-        "Put the pictures named in LISTFILE (lines `path label`, paths relative to ROOTFOLDER/) into\n"
+        "Put the pictures named in LISTFILE (lines `path label`, paths from ROOTFOLDER/) into\n"
         "the new database DB_NAME.",
     )
     for name, text in (

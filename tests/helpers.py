@@ -36,9 +36,18 @@ class OneLayer:
         rank: int = 0,
         size: int = 1,
         bad_records: str = "error",
+        overwriters: tuple[str, ...] = (),
     ) -> None:
         self.param = parse(text, messages.NetParameter).message.layer[0]
-        context = LayerContext(engine, phase, seed, rank, size, bad_records=bad_records)
+        context = LayerContext(
+            engine,
+            phase,
+            seed,
+            rank,
+            size,
+            bad_records=bad_records,
+            overwriters=overwriters,
+        )
         self.layer = LAYERS.get(self.param.type)(self.param, context)
         self.bottoms = [Blob(np.shape(b), f"b{i}") for i, b in enumerate(bottoms)]
         below = list(self.param.bottom)

@@ -1,0 +1,42 @@
+"""Layout of the instruction rows that `flatten` writes and `kernels.run` reads.
+
+A row: operation, PARAMETERS integers, three operand addresses. An address: array number, constant,
+a factor for each loop variable, and for double buffers modulus, slot size, and a second affine
+expression, the slot. Loops: parameters are depth, extent, parallel, first row of the body.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ADD",
+    "ADDRESS",
+    "ADDRESS_SIZE",
+    "BROADCAST",
+    "COL2IM",
+    "COPY",
+    "DEPTH",
+    "END",
+    "FILL",
+    "GEMM",
+    "IM2COL",
+    "LDM",
+    "LOOP",
+    "MAX_PARAMS",
+    "PRIVATE",
+    "ROW_SIZE",
+    "ROW_SUM",
+    "SHARED",
+]
+
+LOOP, END, COPY, FILL, GEMM, IM2COL, COL2IM, BROADCAST, ADD, ROW_SUM = range(10)
+
+DEPTH = 8
+"""Loops that may be nested."""
+ADDRESS = 21
+"""Column of the first address: the operation and 20 parameters stand before it."""
+ADDRESS_SIZE = 2 + DEPTH + 3 + DEPTH
+ROW_SIZE = ADDRESS + 3 * ADDRESS_SIZE
+
+MAX_PARAMS = 6
+"""Arrays a program may be called with; behind them come scratch and the LDM."""
+SHARED, PRIVATE, LDM = MAX_PARAMS, MAX_PARAMS + 1, MAX_PARAMS + 2

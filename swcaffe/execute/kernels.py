@@ -1,0 +1,238 @@
+"""Compiled leaves of the tile executor, and the interpreter that calls them.
+
+One interpreter, compiled once, runs every program: `flatten` turns a program into rows of integers,
+described there. Arrays are flat float32: parameters, shared scratch, private scratch, and the LDM
+of the mesh as one array.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from swcaffe.execute.codes import (
+    ADD,
+    ADDRESS,
+    ADDRESS_SIZE,
+    BROADCAST,
+    COL2IM,
+    COPY,
+    DEPTH,
+    END,
+    FILL,
+    GEMM,
+    IM2COL,
+    LOOP,
+    ROW_SUM,
+)
+from swcaffe.kernels import sgemm_leaf
+
+__all__ = ["run"]
+
+_leaf = njit(nogil=True, cache=True)
+
+
+@_leaf
+def _address(row: Any, number: int, variables: Any) -> int:
+    """Element offset of operand `number` for the current loop values."""
+    at = ADDRESS + number * ADDRESS_SIZE
+    total = row[at + 1]
+    for d in range(DEPTH):
+        total += row[at + 2 + d] * variables[d]
+    modulus = row[at + 2 + DEPTH]
+    if modulus > 0:
+        slot = row[at + 4 + DEPTH]
+        for d in range(DEPTH):
+            slot += row[at + 5 + DEPTH + d] * variables[d]
+        total += slot % modulus * row[at + 3 + DEPTH]
+    return total
+
+
+@_leaf
+def _copy(source: Any, s: int, target: Any, t: int, p: Any) -> None:
+    """Copy a box of up to four axes; p: extents, source strides, target strides."""
+    n, s3, t3 = p[3], p[7], p[11]
+    for i in range(p[0]):
+        for j in range(p[1]):
+            for k in range(p[2]):
+                a = s + i * p[4] + j * p[5] + k * p[6]
+                b = t + i * p[8] + j * p[9] + k * p[10]
+                if s3 == 1 and t3 == 1:
+                    target[b : b + n] = source[a : a + n]
+                else:
+                    for x in range(n):
+                        target[b + x * t3] = source[a + x * s3]
+
+
+@_leaf
+def _fill(target: Any, t: int, p: Any) -> None:
+    """Clear a box of up to four axes; p: extents, -, strides."""
+    for i in range(p[0]):
+        for j in range(p[1]):
+            for k in range(p[2]):
+                b = t + i * p[8] + j * p[9] + k * p[10]
+                if p[11] == 1:
+                    target[b : b + p[3]] = np.float32(0)
+                else:
+                    for x in range(p[3]):
+                        target[b + x * p[11]] = np.float32(0)
+
+
+@_leaf
+def _add(target: Any, t: int, source: Any, s: int, p: Any) -> None:
+    """Add a box of up to four axes to another; p: extents, source strides, target strides."""
+    for i in range(p[0]):
+        for j in range(p[1]):
+            for k in range(p[2]):
+                a = s + i * p[4] + j * p[5] + k * p[6]
+                b = t + i * p[8] + j * p[9] + k * p[10]
+                for x in range(p[3]):
+                    target[b + x * p[11]] += source[a + x * p[7]]
+
+
+@_leaf
+def _broadcast(target: Any, t: int, source: Any, s: int, p: Any) -> None:
+    """target (outer, n, inner) = source (n)."""
+    outer, n, inner = p[0], p[1], p[2]
+    for i in range(outer):
+        for j in range(n):
+            at = t + (i * n + j) * inner
+            target[at : at + inner] = source[s + j]
+
+
+@_leaf
+def _row_sum(target: Any, t: int, source: Any, s: int, p: Any) -> None:
+    """target (m) += source (m, g, n) summed; p: m, g, n, and the first two strides of source."""
+    for i in range(p[0]):
+        total = np.float32(0)
+        for j in range(p[1]):
+            at = s + i * p[3] + j * p[4]
+            part = np.float32(0)
+            for x in range(p[2]):
+                part += source[at + x]
+            total += part
+        target[t + i] += total
+
+
+@_leaf
+def _span(out: int, stride: int, offset: int, size: int) -> tuple[int, int]:
+    """Output positions o for which 0 <= o * stride + offset < size."""
+    low = 0 if offset >= 0 else -(offset // stride)
+    high = (size - 1 - offset) // stride + 1 if size > offset else 0
+    low = min(low, out)
+    return low, max(low, min(high, out))
+
+
+@_leaf
+def _im2col(matrix: Any, m: int, strip: Any, s: int, p: Any) -> None:
+    """p: channels, images, out, kernel, stride, dilation, shift, strip sizes, strides."""
+    channels, images, oh, ow, kh, kw = p[0], p[1], p[2], p[3], p[4], p[5]
+    for c in range(channels):
+        for ky in range(kh):
+            y0 = ky * p[8] + p[10]
+            top, bottom = _span(oh, p[6], y0, p[12])
+            for kx in range(kw):
+                x0 = kx * p[9] + p[11]
+                left, right = _span(ow, p[7], x0, p[13])
+                row = m + ((c * kh + ky) * kw + kx) * p[17]
+                for g in range(images):
+                    to = row + g * p[18]
+                    plane = s + c * p[14] + g * p[15]
+                    matrix[to : to + top * ow] = np.float32(0)
+                    matrix[to + bottom * ow : to + oh * ow] = np.float32(0)
+                    for y in range(top, bottom):
+                        at = to + y * ow
+                        source = plane + (y * p[6] + y0) * p[16] + x0
+                        if left > 0:
+                            matrix[at : at + left] = np.float32(0)
+                        if right < ow:
+                            matrix[at + right : at + ow] = np.float32(0)
+                        if p[7] == 1:
+                            for x in range(left, right):
+                                matrix[at + x] = strip[source + x]
+                        else:
+                            for x in range(left, right):
+                                matrix[at + x] = strip[source + x * p[7]]
+
+
+@_leaf
+def _col2im(strip: Any, s: int, matrix: Any, m: int, p: Any) -> None:
+    """The adjoint of _im2col; the strip is cleared first."""
+    channels, images, oh, ow, kh, kw = p[0], p[1], p[2], p[3], p[4], p[5]
+    for c in range(channels):
+        for g in range(images):
+            plane = s + c * p[14] + g * p[15]
+            for y in range(p[12]):
+                strip[plane + y * p[16] : plane + y * p[16] + p[13]] = np.float32(0)
+            for ky in range(kh):
+                y0 = ky * p[8] + p[10]
+                top, bottom = _span(oh, p[6], y0, p[12])
+                for kx in range(kw):
+                    x0 = kx * p[9] + p[11]
+                    left, right = _span(ow, p[7], x0, p[13])
+                    row = m + ((c * kh + ky) * kw + kx) * p[17] + g * p[18]
+                    for y in range(top, bottom):
+                        at = row + y * ow
+                        target = plane + (y * p[6] + y0) * p[16] + x0
+                        if p[7] == 1:
+                            for x in range(left, right):
+                                strip[target + x] += matrix[at + x]
+                        else:
+                            for x in range(left, right):
+                                strip[target + x * p[7]] += matrix[at + x]
+
+
+@_leaf
+def _gemm(c: Any, c0: int, a: Any, a0: int, b: Any, b0: int, p: Any) -> None:
+    """C = or += A B; p: m, n, k, strides of A and B, row stride of C, accumulate."""
+    if p[8] == 0:
+        for i in range(p[0]):
+            at = c0 + i * p[7]
+            c[at : at + p[1]] = np.float32(0)
+    sgemm_leaf(p[0], p[1], p[2], a[a0:], p[3], p[4], b[b0:], p[5], p[6], c[c0:], p[7])
+
+
+@_leaf
+def run(code: Any, first: int, last: int, low: int, high: int, arrays: Any) -> None:
+    """Interpret rows first .. last - 1 of a program.
+
+    low, high  iterations of a parallel loop at `first` that are ours; ignored by other loops
+    arrays     flat arrays that operands name by number
+    """
+    variables = np.zeros(DEPTH, np.int64)
+    at = first
+    while at < last:
+        row = code[at]
+        op = row[0]
+        p = row[1:ADDRESS]
+        if op == LOOP:
+            variables[p[0]] = low if p[2] == 1 else 0
+            at += 1
+            continue
+        if op == END:
+            variables[p[0]] += 1
+            end = high if p[2] == 1 else p[1]
+            at = p[3] if variables[p[0]] < end else at + 1
+            continue
+        x, y = arrays[row[ADDRESS]], arrays[row[ADDRESS + ADDRESS_SIZE]]
+        i, j = _address(row, 0, variables), _address(row, 1, variables)
+        if op == COPY:
+            _copy(y, j, x, i, p)
+        elif op == GEMM:
+            z, k = arrays[row[ADDRESS + 2 * ADDRESS_SIZE]], _address(row, 2, variables)
+            _gemm(x, i, y, j, z, k, p)
+        elif op == FILL:
+            _fill(x, i, p)
+        elif op == IM2COL:
+            _im2col(x, i, y, j, p)
+        elif op == COL2IM:
+            _col2im(x, i, y, j, p)
+        elif op == BROADCAST:
+            _broadcast(x, i, y, j, p)
+        elif op == ADD:
+            _add(x, i, y, j, p)
+        elif op == ROW_SUM:
+            _row_sum(x, i, y, j, p)
+        at += 1

@@ -1,0 +1,1 @@
+"""Tensor programs: immutable trees that separate visitors verify, run, count and print."""

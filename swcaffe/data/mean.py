@@ -33,6 +33,11 @@ class MeanSummary:
         """Mean of each channel, as one writes it into mean_value."""
         return [float(value) for value in self.mean.mean(axis=(1, 2), dtype=np.float64)]
 
+    def __str__(self) -> str:
+        """One line: how many pictures, and the mean of each channel."""
+        means = " ".join(number(value) for value in self.channels)
+        return f"mean of {self.count} pictures, by channel: {means}"
+
 
 def read_mean(path: str | Path) -> F32:
     """The mean image in a binary BlobProto, (c, h, w).

@@ -133,7 +133,9 @@ class Solver:
         try:
             for definition, seed in zip((nets.train, *nets.tests), self._seeds(), strict=False):
                 if built:
-                    say(181, "Creating test net (#%d)", len(built) - 1)
+                    i = len(built) - 1
+                    origin = nets.test_origins[i]
+                    say(190, "Creating test net (#%d) specified by %s", i, origin)
                 options = BuildOptions(self.engine, seed, bad_records=self.options.bad_records)
                 built.append(Net(definition, options))
         except BaseException:

@@ -23,10 +23,14 @@ TRAIN_FIELDS = ("train_net_param", "train_net", "net_param", "net")
 
 @dataclass(frozen=True, slots=True)
 class SolverNets:
-    """Definitions of the training net and of the test nets, in order."""
+    """Definitions of the training net and of the test nets, in order.
+
+    test_origins  where each test net comes from, as Caffe logs it: "net file: NAME"
+    """
 
     train: Definition
     tests: tuple[Definition, ...]
+    test_origins: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,4 +123,5 @@ def solver_nets(param: Message, base: Path, *, lenient: bool = False) -> SolverN
             test.definition(test_state, test.net.state, own)
             for test, own in zip(tests, extra, strict=True)
         ),
+        tuple(test.text for test in tests),
     )

@@ -27,6 +27,7 @@ COMMANDS = {
     "convert_mnist_data": "put MNIST files into a database",
     "convert_cifar_data": "put CIFAR-10 files into databases",
     "compute_image_mean": "write the mean image of a database",
+    "deploy": "make a deploy prototxt from a training one",
     "plot": "draw loss and accuracy from a training log",
 }
 """Command -> one line of help; module swcaffe.cli.<command> has `run(argv) -> exit code`."""

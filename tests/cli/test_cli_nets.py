@@ -1,0 +1,125 @@
+"""`swcaffe test`, `time`, `deploy` and the converters on small data."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from swcaffe.cli.main import main
+from swcaffe.data.convert_mnist import write_idx
+
+NET = """
+name: "tiny"
+layer {{ name: "data" type: "Data" top: "data" top: "label"
+  transform_param {{ scale: 0.00390625 }}
+  data_param {{ source: "{folder}/db" batch_size: 10 backend: LMDB }} }}
+layer {{ name: "ip" type: "InnerProduct" bottom: "data" top: "ip"
+  inner_product_param {{ num_output: 3 weight_filler {{ type: "xavier" }} }} }}
+layer {{ name: "accuracy" type: "Accuracy" bottom: "ip" bottom: "label" top: "accuracy"
+  include {{ phase: TEST }} }}
+layer {{ name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(2)
+    images = rng.integers(0, 256, (37, 6, 6)).astype(np.uint8)
+    labels = (np.arange(37) % 3).astype(np.uint8)
+    write_idx(tmp_path / "images", images)
+    write_idx(tmp_path / "labels", labels)
+    assert (
+        main(["convert_mnist_data", *(str(tmp_path / n) for n in ("images", "labels", "db"))]) == 0
+    )
+    (tmp_path / "net.prototxt").write_text(NET.format(folder=tmp_path))
+    (tmp_path / "solver.prototxt").write_text(
+        f'net: "{tmp_path}/net.prototxt" base_lr: 0.01 lr_policy: "fixed" max_iter: 20 '
+        f'snapshot_prefix: "{tmp_path}/w" random_seed: 1'
+    )
+    argv = ["train", "--solver", str(tmp_path / "solver.prototxt"), "--engine", "host"]
+    assert main(argv) == 0
+    return tmp_path
+
+
+def score(folder: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> dict[str, float]:
+    capsys.readouterr()
+    model, weights = folder / "net.prototxt", folder / "w_iter_20.caffemodel"
+    argv = ["test", "--model", str(model), "--weights", str(weights), "--engine", "host", *flags]
+    assert main(argv) == 0
+    log = capsys.readouterr().err
+    found = re.findall(r"caffe\.cpp:330\] (\S+) = (\S+)", log)
+    return {name: float(value) for name, value in found}
+
+
+def test_scoring_all_records_weighs_each_once(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exact = score(folder, capsys, "--all")
+    one_by_one = (folder / "net.prototxt").read_text().replace("batch_size: 10", "batch_size: 1")
+    (folder / "net.prototxt").write_text(one_by_one)
+    single = score(folder, capsys, "--iterations", "37")
+    assert exact == pytest.approx(single, rel=1e-5)
+    assert exact["accuracy"] * 37 == pytest.approx(round(exact["accuracy"] * 37), abs=1e-3)
+
+
+def test_time_prints_caffes_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    argv = [
+        "time",
+        "--model",
+        str(folder / "net.prototxt"),
+        "--iterations",
+        "3",
+        "--engine",
+        "host",
+    ]
+    assert main(argv) == 0
+    log = capsys.readouterr().err
+    assert log.count("forward-backward time:") == 3
+    for layer in ("data", "ip", "loss"):
+        assert re.search(rf"\] +{layer}\tforward: \S+ ms\.", log)
+        assert re.search(rf"\] +{layer}\tbackward: \S+ ms\.", log)
+    assert re.search(r"Average Forward-Backward: \S+ ms\.", log)
+
+
+def test_deploy_writes_a_net_that_builds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = folder / "deploy.prototxt"
+    argv = ["deploy", "--input", "data=2,1,6,6", "--output", str(out), str(folder / "net.prototxt")]
+    assert main(argv) == 0
+    assert main(["time", "--model", str(out), "--iterations", "1", "--engine", "host"]) == 0
+    assert "accuracy" not in out.read_text()
+    assert main(["deploy", "--input", "data=2,x", str(folder / "net.prototxt")]) == 2
+    assert "'data=2,x' is not NAME=N,C,H,W" in capsys.readouterr().err
+
+
+def test_pictures_become_a_database_and_a_mean(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = []
+    for i in range(4):
+        pixels = np.full((5, 7, 3), (10 * i, 20, 30), np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"picture {i}.png")
+        lines.append(f"picture {i}.png {i % 2}")
+    (tmp_path / "list.txt").write_text("\n".join(lines))
+    names = [f"{tmp_path}/", str(tmp_path / "list.txt"), str(tmp_path / "db")]
+    assert main(["convert_imageset", "--shuffle", *names]) == 0
+    assert (
+        main(["compute_image_mean", str(tmp_path / "db"), str(tmp_path / "mean.binaryproto")]) == 0
+    )
+    out, log = capsys.readouterr()
+    assert "4 pictures stored, 0 skipped" in out
+    assert "mean_value channel [0]: 30" in log + out
+    assert "mean_value channel [2]: 15" in log + out
+    assert main(["convert_imageset", *names]) == 1
+    assert "exists" in capsys.readouterr().err
+
+
+def test_device_query_describes_the_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["device_query", "-gpu", "all"]) == 0
+    log = capsys.readouterr().err
+    assert "Querying GPUs all" in log
+    assert re.search(r"Peak of a core group: +742\.4 GFLOPS", log)

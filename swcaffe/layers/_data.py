@@ -40,8 +40,6 @@ class RecordLayer(Layer):
 
     def setup(self, bottoms: Blobs, tops: Blobs) -> None:
         """Open the source, shape the tops like its first record."""
-        self.records: list[str] = []
-        """Names of the records in the tops, for messages."""
         self.batch_size = self.read_batch_size()
         if self.batch_size < 1:
             raise ParameterError("batch_size is missing or 0")

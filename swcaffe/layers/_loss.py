@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from swcaffe.arrays import F32, aligned_zeros
-from swcaffe.errors import DataError, NetError, ShapeError
+from swcaffe.errors import NetError, ShapeError
 from swcaffe.net.blob import Blob
-from swcaffe.net.layer import Blobs, Layer, exactly
+from swcaffe.net.layer import Blobs, ItemError, Layer, exactly
 from swcaffe.proto import messages
 from swcaffe.proto.messages import Message
 
@@ -48,7 +48,7 @@ def ignore_label(param: Message) -> int | None:
 def check_labels(
     labels: F32, classes: int, ignored: int | None, per_item: int = 1, what: str = "label"
 ) -> None:
-    """Raise DataError unless all labels, truncated toward zero, are ignored or 0 … classes - 1.
+    """Raise ItemError unless all labels, truncated toward zero, are ignored or 0 … classes - 1.
 
     labels    of any shape; `per_item` of them belong to one item of the batch
     what      "label" or "index", for the message
@@ -65,9 +65,10 @@ def check_labels(
     counted = whole if ignored is None else whole[whole != ignored]
     low, high, first = counted.min(), counted.max(), int(np.argmax(wrong))
     one_based = low >= 1 and high == classes
-    raise DataError(
+    raise ItemError(
         f"{what} {flat[first]:g} of item {first // per_item} of the batch is not in "
         f"0 … {classes - 1}; those of this batch run from {low:g} to {high:g}",
+        item=first // per_item,
         fix=f"is the {what} 1-based (1 … {classes})? Subtract 1 when converting the data"
         if one_based
         else f"correct the data, or give the layer more than {high:g} classes",

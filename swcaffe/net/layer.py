@@ -12,7 +12,7 @@ import numpy as np
 
 from swcaffe.arrays import Array
 from swcaffe.engine.engine import Engine
-from swcaffe.errors import NetError
+from swcaffe.errors import DataError, NetError
 from swcaffe.net.blob import Blob
 from swcaffe.proto.messages import Message
 from swcaffe.registry import Registry
@@ -58,6 +58,15 @@ class Arity:
         if self.most is None:
             return f"at least {self.least}"
         return str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
+
+
+class ItemError(DataError):
+    """An item of the batch that a layer cannot use; the net adds the record it was made from."""
+
+    def __init__(self, message: str, *, item: int = 0, where: str = "", fix: str = "") -> None:
+        """`item` counts from the start of the batch."""
+        super().__init__(message, where=where, fix=fix)
+        self.item = item
 
 
 def exactly(n: int) -> Arity:
@@ -133,6 +142,8 @@ class Layer(ABC):
         self.phase = context.phase
         self.blobs: list[Blob] = []
         self.param_propagate_down: list[bool] = []
+        self.records: list[str] = []
+        """Names of the records in the tops, in data layers that know them."""
         self._draws: dict[str, int] = {}
 
     @property

@@ -17,7 +17,7 @@ from swcaffe.net.blob import Blob
 from swcaffe.net.debug_info import debug_backward, debug_forward, debug_params
 from swcaffe.net.definition import Definition, read_definition
 from swcaffe.net.filters import filter_net
-from swcaffe.net.layer import LAYERS, Layer, LayerContext, Phase
+from swcaffe.net.layer import LAYERS, ItemError, Layer, LayerContext, Phase
 from swcaffe.net.params import Param, collect_params, spec_of
 from swcaffe.net.splits import insert_splits
 from swcaffe.net.wiring import Node, Wiring, overwriters, say
@@ -263,7 +263,11 @@ class Net:
         with locate(node.where, node.layer.title):
             if tuple(b.shape for b in bottoms) != node.bottom_shapes:
                 self._reshape(node)
-            node.layer.forward(bottoms, tops)
+            try:
+                node.layer.forward(bottoms, tops)
+            except ItemError as error:
+                error.message += self._records_of(error.item)
+                raise
         loss = 0.0
         for top, weight in zip(tops, node.loss_weights, strict=True):
             if weight:
@@ -271,6 +275,12 @@ class Net:
         if self.debug_info:
             debug_forward(self, node)
         return loss
+
+    def _records_of(self, item: int) -> str:
+        """Which records an item of the batch was made from, as far as data layers know."""
+        makers = [layer for layer in self.layers if item < len(layer.records)]
+        names = (f'"{layer.records[item]}" of layer "{layer.name}"' for layer in makers)
+        return f" (record {' or '.join(names)})" if makers else ""
 
     def backward(self, start: int | None = None, end: int = 0) -> None:
         """Run backward from layer `start` (last by default) down to `end`."""

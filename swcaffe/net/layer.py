@@ -23,6 +23,7 @@ __all__ = [
     "Arity",
     "Blobs",
     "Epoch",
+    "ItemError",
     "Layer",
     "LayerContext",
     "Phase",

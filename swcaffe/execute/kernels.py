@@ -35,7 +35,7 @@ _leaf = njit(nogil=True, cache=True)
 
 
 @_leaf
-def _address(row: Any, number: int, variables: Any) -> int:
+def _address(row: Any, number: int, variables: Any) -> Any:
     """Element offset of operand `number` for the current loop values."""
     at = ADDRESS + number * ADDRESS_SIZE
     total = row[at + 1]

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Literal, TypeAlias
 
 from swcaffe.arrays import Shape
-from swcaffe.ir.expr import COL, ROW, Affine, Extent, Slot
+from swcaffe.ir.expr import COL, ROW, ZERO, Affine, Extent, Slot
 
 __all__ = ["Along", "Buffer", "DType", "MeshShape", "Region", "Scope", "VECTOR_BYTES", "strides"]
 
@@ -45,7 +45,7 @@ class Along(Enum):
     def index(self, mesh: MeshShape) -> Affine:
         """Number of the block that CPE (ROW, COL) holds."""
         table = {Along.ROW: ROW, Along.COL: COL, Along.MESH: ROW * mesh[1] + COL}
-        return table.get(self, Affine())
+        return table.get(self, ZERO)
 
 
 def strides(shape: Shape) -> Shape:
@@ -102,7 +102,7 @@ class Region:
     buffer: Buffer
     start: tuple[Affine, ...]
     shape: tuple[Extent, ...]
-    slot: Slot = Affine()
+    slot: Slot = ZERO
 
     @property
     def sizes(self) -> Shape:
@@ -119,7 +119,7 @@ class Region:
         """Text: `A{(k) % 2}[0:32, 8*i:+8]`."""
         slot = "" if self.buffer.slots == 1 else f"{{{self.slot}}}"
         axes = ", ".join(
-            f"{start}:+{size}" if start != Affine() else f":{size}"
+            f"{start}:+{size}" if start != ZERO else f":{size}"
             for start, size in zip(self.start, self.shape, strict=True)
         )
         return f"{self.buffer.name}{slot}[{axes}]"

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from swcaffe.arrays import Shape
 from swcaffe.ir.buffer import Along, Buffer, DType, MeshShape, Region, Scope
-from swcaffe.ir.expr import Affine, Slot, affine, mod, var
+from swcaffe.ir.expr import ZERO, Affine, Slot, affine, mod, var
 from swcaffe.ir.intrinsic import Intrinsic
 from swcaffe.ir.intrinsics.fill import ZeroOutside
 from swcaffe.ir.stmt import (
@@ -38,7 +38,7 @@ def round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
 
-def box(buffer: Buffer, *spans: Span | int, slot: Slot = Affine()) -> Region:  # noqa: B008  # frozen
+def box(buffer: Buffer, *spans: Span | int, slot: Slot = ZERO) -> Region:
     """The region of these spans; a plain number counts from 0, axes left out are whole."""
     pairs = [(0, span) if isinstance(span, int) else span for span in spans]
     pairs += [(0, size) for size in buffer.shape[len(pairs) :]]

@@ -1,4 +1,4 @@
-"""The only lowering: from tiles over the mesh to what each CPE does, with ROW and COL as variables."""
+"""The only lowering: from tiles over the mesh to what each CPE does, given its ROW and COL."""
 
 from __future__ import annotations
 

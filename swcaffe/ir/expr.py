@@ -13,6 +13,7 @@ from typing import TypeAlias
 __all__ = [
     "COL",
     "ROW",
+    "ZERO",
     "Affine",
     "Clamp",
     "Extent",
@@ -107,6 +108,9 @@ class Clamp:
         """Text: `clamp(50 - 8*ROW, 0, 8)`."""
         return f"clamp({self.value}, 0, {self.high})"
 
+
+ZERO = Affine()
+"""The constant 0."""
 
 Slot: TypeAlias = Affine | Mod
 Extent: TypeAlias = int | Clamp

@@ -53,7 +53,7 @@ class Intrinsic(ABC):
         return None
 
     def expand(self, args: tuple[Region, ...], blocks: tuple[Region, ...], mesh: MeshShape) -> Stmt:
-        """The statement each CPE runs, given its parts of the regions; local work stays as it is."""
+        """What each CPE runs, given its parts of the regions; local work stays as it is."""
         return Apply(self, blocks)
 
     @abstractmethod

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from swcaffe.ir.buffer import Buffer, MeshShape, Region
-from swcaffe.ir.expr import Affine, Slot
+from swcaffe.ir.expr import ZERO, Affine, Slot
 
 if TYPE_CHECKING:
     from swcaffe.ir.intrinsic import Intrinsic
@@ -54,11 +54,11 @@ class Reply:
     """A reply word, one of several when a double buffer alternates."""
 
     name: str
-    slot: Slot = Affine()
+    slot: Slot = ZERO
 
     def __str__(self) -> str:
         """Text: `k` or `k{(k) % 2}`."""
-        return self.name if self.slot == Affine() else f"{self.name}{{{self.slot}}}"
+        return self.name if self.slot == ZERO else f"{self.name}{{{self.slot}}}"
 
 
 @dataclass(frozen=True, slots=True)

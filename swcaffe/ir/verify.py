@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from swcaffe.errors import LdmError, ProgramError
 from swcaffe.ir.buffer import Along, Region, Scope
-from swcaffe.ir.expr import Affine, Mod
+from swcaffe.ir.expr import ZERO, Affine, Mod
 from swcaffe.ir.flow import check_flow
 from swcaffe.ir.layout import layout
 from swcaffe.ir.printer import statement_text
@@ -142,13 +142,13 @@ def dealt_from_start(stmt: Stmt, context: Context) -> str | None:
     """A region of a tile starts at 0 on every axis that is dealt over the mesh."""
     for region in _regions(stmt):
         for start, along in zip(region.start, region.buffer.partition, strict=False):
-            if along is not Along.NONE and start != Affine():
+            if along is not Along.NONE and start != ZERO:
                 return f"{region} starts inside an axis dealt by {along.value}"
     return None
 
 
 def copies(stmt: Stmt, context: Context) -> str | None:
-    """A copy joins a float tile and an equal box of memory; a put has one source for each element."""
+    """A copy joins a float tile and an equal box of memory; a put has one source an element."""
     if not isinstance(stmt, Copy):
         return None
     ldm, mem = stmt.ldm, stmt.mem

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from swcaffe.arrays import Shape
 from swcaffe.ir.buffer import Along, Buffer, Region
 from swcaffe.ir.builder import Builder, Span, box, round_up
-from swcaffe.ir.expr import Affine, Slot
+from swcaffe.ir.expr import ZERO, Affine, Slot
 from swcaffe.ir.intrinsics.elementwise import Broadcast
 from swcaffe.ir.intrinsics.mesh_gemm import MeshGemm
 from swcaffe.ir.stmt import Reply
@@ -94,13 +94,13 @@ class MatrixView:
             return rows, cols
         return (rows, cols, Along.NONE) if self.images.dealt else (rows, Along.NONE, cols)
 
-    def valid(self, tile: Buffer, rows: int, cols: int, slot: Slot = Affine()) -> Region:  # noqa: B008  # frozen
+    def valid(self, tile: Buffer, rows: int, cols: int, slot: Slot = ZERO) -> Region:
         """The part of the tile that so many rows and columns fill."""
         if self.images is None:
             return box(tile, rows, cols, slot=slot)
         return box(tile, rows, self.images.count, cols, slot=slot)
 
-    def operand(self, tile: Buffer, rows: int, cols: int, slot: Slot = Affine()) -> Region:  # noqa: B008  # frozen
+    def operand(self, tile: Buffer, rows: int, cols: int, slot: Slot = ZERO) -> Region:
         """The same as the kernel takes it: the columns of each image in full."""
         if self.images is None:
             return box(tile, rows, cols, slot=slot)
@@ -126,7 +126,7 @@ class Product:
     accumulate: bool = False
     bias: Buffer | None = None
     bias_axis: int = 0
-    bias_start: Affine = field(default_factory=Affine)
+    bias_start: Affine = ZERO
 
     def emit(self, b: Builder, tile_m: int, tile_n: int, tile_k: int, parallel: str = "") -> None:
         """Write the loops; `parallel` names the axis ("m", "n") that core groups share, if any."""
@@ -145,18 +145,19 @@ class Product:
     def shapes(self, m: int, n: int, k: int) -> tuple[Shape, Shape, Shape]:
         """Shapes of the tiles of A, B and C."""
         mesh, kernel = self.machine.mesh, self.machine.kernel
-        ways = {"m": mesh.rows, "n": mesh.cols}
         sizes = {"m": (m, kernel.tile_m), "n": (n, kernel.tile_n), "k": (k, 1)}
 
-        def shape(view: MatrixView, rows: str, cols: str, across: bool) -> Shape:
+        def shape(view: MatrixView, axes: str, across: bool) -> Shape:
+            rows, cols = axes[0], axes[1]
             pair = (mesh.cols, mesh.rows) if across else (mesh.rows, mesh.cols)
             multiples = sizes[rows][1], sizes[cols][1]
             return view.tile_shape(sizes[rows][0], sizes[cols][0], pair, multiples)
 
-        assert ways["m"] == ways["n"], "the product needs a square mesh"
-        a = shape(self.a, *("km" if self.trans_a else "mk"), self.trans_a)
-        b = shape(self.b, *("nk" if self.trans_b else "kn"), self.trans_b)
-        return a, b, shape(self.c, "m", "n", False)
+        return (
+            shape(self.a, "km" if self.trans_a else "mk", self.trans_a),
+            shape(self.b, "nk" if self.trans_b else "kn", self.trans_b),
+            shape(self.c, "mn", False),
+        )
 
     def _tile(self, b: Builder, i: tuple[Affine, int], j: tuple[Affine, int], tile_k: int) -> None:
         """One tile of C from its first value to memory."""

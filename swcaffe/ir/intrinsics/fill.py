@@ -10,7 +10,7 @@ import numpy as np
 
 from swcaffe.arrays import Array, Shape
 from swcaffe.ir.buffer import Region
-from swcaffe.ir.expr import Affine
+from swcaffe.ir.expr import Affine, Clamp
 from swcaffe.ir.intrinsic import Intrinsic, Work
 from swcaffe.machine.spec import Machine
 
@@ -63,8 +63,13 @@ class ZeroOutside(Intrinsic):
         return ()
 
     def writes(self, args: tuple[Region, ...]) -> tuple[Region, ...]:
-        """One slab for each axis: beyond the valid part there, inside it on the axes before."""
+        """One slab for each axis: beyond the valid part there, inside it on the axes before.
+
+        After expansion the slabs differ between CPEs, and the whole tile stands for them.
+        """
         tile, valid = args
+        if any(isinstance(size, Clamp) for size in valid.shape):
+            return (tile,)
         slabs = []
         for axis, (full, size) in enumerate(zip(tile.sizes, valid.sizes, strict=True)):
             if size < full:

@@ -57,8 +57,8 @@ class ConvBackwardWeightsIm2col(ConvTemplate):
         params = parts.params(b, op)
         n = conv.geometry.n
         shares = next(s for s in range(machine.core_groups, 0, -1) if n % s == 0)
-        outputs = [name for name in ("diff_weights", "diff_bias") if name in params]
-        partial = {
+        outputs = [operand.name for operand in op.outputs]
+        partial: dict[str, Buffer] = {
             name: b.scratch(f"partial_{name}", (shares, *params[name].shape)) for name in outputs
         }
         with b.loop("share", shares, parallel=True) as share:

@@ -1,0 +1,91 @@
+"""The LDMs of a mesh: private contents of each CPE, and what may be done with every word of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from swcaffe.arrays import F32, F64, I64, U8, aligned_zeros
+from swcaffe.errors import LdmError
+from swcaffe.execute.lockstep.kernels import (
+    ARRIVING,
+    LEAVING,
+    UNWRITTEN,
+    WRITTEN,
+    claim,
+    first_not,
+)
+from swcaffe.ir.buffer import Buffer
+from swcaffe.machine.spec import Machine
+
+__all__ = ["Box", "Ldms"]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A region of a buffer as all CPEs have it, in elements of four axes.
+
+    extents (cpes, 4), strides (4,); words for each element.
+    """
+
+    buffer: Buffer
+    at: int
+    extents: I64
+    strides: I64
+    words: int
+
+
+class Ldms:
+    """One LDM for each CPE: floats, the same bytes as doubles, and the state of each word."""
+
+    def __init__(self, machine: Machine) -> None:
+        """All words undefined: their contents are signalling patterns, not zeros."""
+        words = machine.ldm.capacity_bytes // 4
+        self.mesh = machine.mesh
+        self.capacity_bytes = machine.ldm.usable_bytes
+        self.floats: F32 = aligned_zeros((machine.mesh.cpes, words))
+        self.floats[...] = np.nan
+        self.doubles: F64 = self.floats.view(np.float64)
+        self.state: U8 = np.zeros((machine.mesh.cpes, words), np.uint8)
+        self.peak_bytes = 0
+
+    def allocate(self, offset_bytes: int, size_bytes: int) -> None:
+        """Make room for a buffer on every CPE; what it holds is undefined."""
+        end = offset_bytes + size_bytes
+        if end > self.capacity_bytes:
+            raise LdmError(f"{end} B of {self.capacity_bytes} B LDM on every CPE")
+        self.peak_bytes = max(self.peak_bytes, end)
+        self.state[:, offset_bytes // 4 : end // 4] = UNWRITTEN
+
+    def require(self, box: Box, verb: str) -> None:
+        """Every word must be readable."""
+        self._check(box, WRITTEN, LEAVING, verb)
+
+    def write(self, box: Box, verb: str) -> None:
+        """No word may be under way; all become readable."""
+        self._check(box, WRITTEN, UNWRITTEN, verb)
+        self.mark(box, WRITTEN)
+
+    def write_on(self, cpe: int, box: Box) -> None:
+        """`write` on one CPE alone: the box has its extents only."""
+        claim(self.state[cpe : cpe + 1], box.at, box.extents, box.strides, box.words, WRITTEN)
+
+    def mark(self, box: Box, value: int) -> None:
+        """Set the state of every word."""
+        claim(self.state, box.at, box.extents, box.strides, box.words, value)
+
+    def _check(self, box: Box, low: int, high: int, verb: str) -> None:
+        cpe = first_not(self.state, box.at, box.extents, box.strides, box.words, low, high)
+        if cpe >= 0:
+            row, col = divmod(int(cpe), self.mesh.cols)
+            raise LdmError(f"CPE ({row}, {col}) {verb} {box.buffer.name}, {self._why(box, cpe)}")
+
+    def _why(self, box: Box, cpe: int) -> str:
+        """What is the matter with the box on this CPE."""
+        one = (self.state[cpe : cpe + 1], box.at, box.extents[cpe : cpe + 1], box.strides)
+        if first_not(*one, box.words, WRITTEN, UNWRITTEN) < 0:
+            return "which was never written"
+        if first_not(*one, box.words, WRITTEN, ARRIVING) < 0:
+            return "which a copy still fills"
+        return "which a copy still reads"

@@ -1,0 +1,331 @@
+"""Leaves of the mesh executor: one call moves or computes on every CPE, and counts what it did.
+
+LDM contents are (cpes, words) float32, seen as (cpes, words / 2) float64 where a buffer holds
+doubles; `state` has a byte for each word. Boxes have four axes: extents (cpes, 4), as a tile may
+fill some CPEs in part, and strides (4,) that all CPEs share.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+__all__ = [
+    "ARRIVING",
+    "LEAVING",
+    "UNWRITTEN",
+    "WRITTEN",
+    "add",
+    "broadcast",
+    "claim",
+    "clear",
+    "clear_outside",
+    "col2im",
+    "first_not",
+    "im2col",
+    "move",
+    "rlc_gemm",
+    "row_sum",
+    "widen",
+]
+
+UNWRITTEN, WRITTEN, ARRIVING, LEAVING = 0, 1, 2, 3
+"""States of an LDM word: undefined; readable; target of a copy under way; source of one."""
+
+_leaf = njit(nogil=True, cache=True)
+
+
+@_leaf
+def first_not(
+    state: Any, at: int, extents: Any, strides: Any, words: int, low: int, high: int
+) -> Any:
+    """The first CPE with a word of the box whose state is not `low` or `high`, or -1."""
+    for cpe in range(state.shape[0]):
+        e = extents[cpe]
+        for i in range(e[0]):
+            for j in range(e[1]):
+                for k in range(e[2]):
+                    row = at + i * strides[0] + j * strides[1] + k * strides[2]
+                    for x in range(e[3]):
+                        value = state[cpe, (row + x * strides[3]) * words]
+                        if value not in (low, high):
+                            return cpe
+    return -1
+
+
+@_leaf
+def claim(state: Any, at: int, extents: Any, strides: Any, words: int, value: int) -> None:
+    """Give every word of the box a state."""
+    for cpe in range(state.shape[0]):
+        e = extents[cpe]
+        for i in range(e[0]):
+            for j in range(e[1]):
+                for k in range(e[2]):
+                    row = at + i * strides[0] + j * strides[1] + k * strides[2]
+                    for x in range(e[3]):
+                        word = (row + x * strides[3]) * words
+                        for w in range(words):
+                            state[cpe, word + w] = value
+
+
+@_leaf
+def move(
+    memory: Any,
+    starts: Any,
+    memory_strides: Any,
+    ldm: Any,
+    at: int,
+    ldm_strides: Any,
+    extents: Any,
+    get: bool,
+    line: int,
+    counts: Any,
+) -> None:
+    """One DMA copy of each CPE. counts: += elements, transactions of `line` elements, descriptors.
+
+    A block is a stretch that is contiguous on both sides. A descriptor is a sequence of equal
+    blocks, contiguous in the LDM and evenly spaced in memory.
+    """
+    for cpe in range(ldm.shape[0]):
+        e = extents[cpe]
+        if e[0] * e[1] * e[2] * e[3] == 0:
+            continue
+        block, length, ldm_end = -1, 0, -1
+        last, last_length, spacing, last_ldm_end = -1, 0, -1, -1
+        for i in range(e[0]):
+            for j in range(e[1]):
+                for k in range(e[2]):
+                    m0 = starts[cpe] + i * memory_strides[0] + j * memory_strides[1]
+                    m0 += k * memory_strides[2]
+                    t0 = at + i * ldm_strides[0] + j * ldm_strides[1] + k * ldm_strides[2]
+                    for x in range(e[3]):
+                        m, t = m0 + x * memory_strides[3], t0 + x * ldm_strides[3]
+                        if get:
+                            ldm[cpe, t] = memory[m]
+                        else:
+                            memory[m] = ldm[cpe, t]
+                        if length > 0 and m == block + length and t == ldm_end:
+                            length += 1
+                            ldm_end += 1
+                            continue
+                        if length > 0:
+                            counts[1] += (block + length - 1) // line - block // line + 1
+                            even = last_length == length and last_ldm_end == ldm_end - length
+                            if even and (spacing == -1 or spacing == block - last):
+                                spacing = block - last
+                            else:
+                                counts[2] += 1
+                                spacing = -1
+                            last, last_length, last_ldm_end = block, length, ldm_end
+                        block, length, ldm_end = m, 1, t + 1
+        counts[1] += (block + length - 1) // line - block // line + 1
+        even = last_length == length and last_ldm_end == ldm_end - length
+        if not (even and (spacing == -1 or spacing == block - last)):
+            counts[2] += 1
+        counts[0] += e[0] * e[1] * e[2] * e[3]
+
+
+@_leaf
+def clear(ldm: Any, at: int, extents: Any, strides: Any) -> None:
+    """Zero a box."""
+    for cpe in range(ldm.shape[0]):
+        e = extents[cpe]
+        for i in range(e[0]):
+            for j in range(e[1]):
+                for k in range(e[2]):
+                    row = at + i * strides[0] + j * strides[1] + k * strides[2]
+                    for x in range(e[3]):
+                        ldm[cpe, row + x * strides[3]] = np.float32(0)
+
+
+@_leaf
+def clear_outside(ldm: Any, at: int, extents: Any, strides: Any, valid: Any) -> None:
+    """Zero a box except for its first `valid` (cpes, 4) elements on every axis."""
+    for cpe in range(ldm.shape[0]):
+        e, v = extents[cpe], valid[cpe]
+        for i in range(e[0]):
+            for j in range(e[1]):
+                for k in range(e[2]):
+                    row = at + i * strides[0] + j * strides[1] + k * strides[2]
+                    inside = i < v[0] and j < v[1] and k < v[2]
+                    for x in range(v[3] if inside else 0, e[3]):
+                        ldm[cpe, row + x * strides[3]] = np.float32(0)
+
+
+@_leaf
+def widen(
+    doubles: Any, target: int, ldm: Any, source: int, rows: int, cols: int, swap: bool
+) -> None:
+    """target = source (rows, cols) as doubles, transposed with `swap`."""
+    for cpe in range(ldm.shape[0]):
+        for i in range(rows):
+            for j in range(cols):
+                to = j * rows + i if swap else i * cols + j
+                doubles[cpe, target + to] = np.float64(ldm[cpe, source + i * cols + j])
+
+
+@_leaf
+def rlc_gemm(
+    ldm: Any,
+    c: int,
+    doubles: Any,
+    a: int,
+    b: int,
+    sizes: Any,
+    step: int,
+    trans_a: bool,
+    accumulate: bool,
+    mesh: Any,
+    tile: Any,
+    lanes: int,
+    counts: Any,
+) -> None:
+    """C (m, n) += A B over the buses, on every CPE. counts: += row messages, column messages, flops.
+
+    sizes m, n, k of the blocks; mesh rows, cols; tile rows and columns in registers. At each k the
+    senders fill the receive queues with one register tile's operands, which all CPEs then consume.
+    """
+    m, n, depth = sizes
+    rows, cols = mesh
+    tile_m, tile_n = tile
+    vectors = tile_n // lanes
+    row_bus = np.zeros((rows, tile_m, lanes))
+    col_bus = np.zeros((cols, tile_n))
+    sums = np.zeros((rows * cols, tile_m, tile_n))
+    a_row, a_k = (1, m) if trans_a else (depth, 1)
+    for i0 in range(0, m, tile_m):
+        for j0 in range(0, n, tile_n):
+            for cpe in range(rows * cols):
+                for i in range(tile_m):
+                    at = c + (i0 + i) * n + j0
+                    for j in range(tile_n):
+                        sums[cpe, i, j] = ldm[cpe, at + j] if accumulate else 0.0
+            for k in range(depth):
+                for r in range(rows):
+                    sender = r * cols + step
+                    for i in range(tile_m):
+                        row_bus[r, i, :] = doubles[sender, a + (i0 + i) * a_row + k * a_k]
+                        counts[0] += 1
+                for q in range(cols):
+                    sender = step * cols + q
+                    at = b + k * n + j0
+                    for v in range(vectors):
+                        for lane in range(lanes):
+                            x = v * lanes + lane
+                            col_bus[q, x] = doubles[sender, at + x]
+                        counts[1] += 1
+                for r in range(rows):
+                    for q in range(cols):
+                        for i in range(tile_m):
+                            left = row_bus[r, i, 0]
+                            for j in range(tile_n):
+                                sums[r * cols + q, i, j] += left * col_bus[q, j]
+                counts[2] += 2 * tile_m * tile_n * rows * cols
+            for cpe in range(rows * cols):
+                for i in range(tile_m):
+                    at = c + (i0 + i) * n + j0
+                    for j in range(tile_n):
+                        ldm[cpe, at + j] = np.float32(sums[cpe, i, j])
+
+
+@_leaf
+def broadcast(ldm: Any, target: int, source: int, outer: int, n: int, inner: int) -> None:
+    """target (outer, n, inner) = source (n)."""
+    for cpe in range(ldm.shape[0]):
+        for i in range(outer):
+            for j in range(n):
+                at = target + (i * n + j) * inner
+                for x in range(inner):
+                    ldm[cpe, at + x] = ldm[cpe, source + j]
+
+
+@_leaf
+def add(
+    ldm: Any, target: int, target_strides: Any, source: int, source_strides: Any, extents: Any
+) -> None:
+    """target += source: float registers round after every sum, as the sum of floats does."""
+    for cpe in range(ldm.shape[0]):
+        e = extents[cpe]
+        for i in range(e[0]):
+            for j in range(e[1]):
+                for k in range(e[2]):
+                    s = source + i * source_strides[0] + j * source_strides[1]
+                    t = target + i * target_strides[0] + j * target_strides[1]
+                    s += k * source_strides[2]
+                    t += k * target_strides[2]
+                    for x in range(e[3]):
+                        ldm[cpe, t + x * target_strides[3]] += ldm[cpe, s + x * source_strides[3]]
+
+
+@_leaf
+def row_sum(ldm: Any, target: int, source: int, extents: Any, strides: Any) -> None:
+    """target (m) += source (m, g, n) summed in double; axes 1 to 3 of the box."""
+    for cpe in range(ldm.shape[0]):
+        e = extents[cpe]
+        for i in range(e[1]):
+            total = np.float64(ldm[cpe, target + i])
+            for j in range(e[2]):
+                at = source + i * strides[1] + j * strides[2]
+                for x in range(e[3]):
+                    total += ldm[cpe, at + x * strides[3]]
+            ldm[cpe, target + i] = np.float32(total)
+
+
+@_leaf
+def im2col(
+    ldm: Any, matrix: int, matrix_strides: Any, strip: int, strip_strides: Any, extents: Any, w: Any
+) -> None:
+    """Windows of strips (channels, images, rows, cols); w: out, kernel, stride, dilation, shift.
+
+    matrix_strides: of a row of the matrix and of an image in it.
+    """
+    for cpe in range(ldm.shape[0]):
+        channels, images, height, width = extents[cpe]
+        for c in range(channels):
+            for tap in range(w[2] * w[3]):
+                y0 = tap // w[3] * w[6] + w[8]
+                x0 = tap % w[3] * w[7] + w[9]
+                for g in range(images):
+                    to = (
+                        matrix + (c * w[2] * w[3] + tap) * matrix_strides[0] + g * matrix_strides[1]
+                    )
+                    plane = strip + c * strip_strides[0] + g * strip_strides[1]
+                    for oy in range(w[0]):
+                        y = oy * w[4] + y0
+                        for ox in range(w[1]):
+                            x = ox * w[5] + x0
+                            value = np.float32(0)
+                            if 0 <= y < height and 0 <= x < width:
+                                value = ldm[cpe, plane + y * strip_strides[2] + x]
+                            ldm[cpe, to + oy * w[1] + ox] = value
+
+
+@_leaf
+def col2im(
+    ldm: Any, strip: int, strip_strides: Any, matrix: int, matrix_strides: Any, extents: Any, w: Any
+) -> None:
+    """The adjoint of im2col, each image element summed in double in order of taps."""
+    for cpe in range(ldm.shape[0]):
+        channels, images, height, width = extents[cpe]
+        plane_sums = np.zeros((height, width))
+        for c in range(channels):
+            for g in range(images):
+                plane_sums[:] = 0
+                for tap in range(w[2] * w[3]):
+                    y0 = tap // w[3] * w[6] + w[8]
+                    x0 = tap % w[3] * w[7] + w[9]
+                    at = (
+                        matrix + (c * w[2] * w[3] + tap) * matrix_strides[0] + g * matrix_strides[1]
+                    )
+                    for oy in range(w[0]):
+                        y = oy * w[4] + y0
+                        for ox in range(w[1]):
+                            x = ox * w[5] + x0
+                            if 0 <= y < height and 0 <= x < width:
+                                plane_sums[y, x] += ldm[cpe, at + oy * w[1] + ox]
+                plane = strip + c * strip_strides[0] + g * strip_strides[1]
+                for y in range(height):
+                    for x in range(width):
+                        ldm[cpe, plane + y * strip_strides[2] + x] = np.float32(plane_sums[y, x])

@@ -120,6 +120,17 @@ def test_values_are_transformed(lmdb: Path, reference_engine: Engine) -> None:
     one.layer.close()
 
 
+def test_one_smaller_batch_may_end_a_pass(lmdb: Path, reference_engine: Engine) -> None:
+    one = OneLayer(data_layer(lmdb), [], reference_engine)
+    epoch = one.layer.epoch()
+    assert (epoch.records, epoch.batch) == (10, 4)
+    assert indices(one.forward()) == [0, 1, 2, 3]
+    one.layer.limit_batch(2)
+    assert indices(one.forward()) == [4, 5]
+    assert indices(one.forward()) == [6, 7, 8, 9]
+    one.layer.close()
+
+
 def test_close_ends_the_reader_threads(lmdb: Path, reference_engine: Engine) -> None:
     before = threading.active_count()
     one = OneLayer(data_layer(lmdb), [], reference_engine)

@@ -172,3 +172,50 @@ def test_registering_all_layers_loads_no_heavy_package() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+MANY = (
+    HEAD.replace("dim: [2, 3, 4, 4]", "dim: [4, 3, 8, 8]").replace("dim: [2, 5]", "dim: [4, 5]")
+    + """
+layer { name: "bn" type: "BatchNorm" bottom: "c" top: "c" }
+layer { name: "scale" type: "Scale" bottom: "c" top: "c" }
+layer { name: "relu" type: "ReLU" bottom: "c" top: "c" }
+layer { name: "lrn" type: "LRN" bottom: "c" top: "lrn" }
+layer { name: "a" type: "Pooling" bottom: "lrn" top: "a"
+  pooling_param { kernel_size: 3 stride: 2 } }
+layer { name: "b" type: "Pooling" bottom: "lrn" top: "b"
+  pooling_param { pool: AVE kernel_size: 3 stride: 2 } }
+layer { name: "sum" type: "Eltwise" bottom: "a" bottom: "b" top: "sum" }
+layer { name: "cat" type: "Concat" bottom: "sum" bottom: "b" top: "cat" }
+layer { name: "cut" type: "Slice" bottom: "cat" top: "cut0" top: "cut1" }
+layer { name: "prelu" type: "PReLU" bottom: "cut0" top: "cut0" }
+layer { name: "tanh" type: "TanH" bottom: "cut1" top: "cut1" }
+layer { name: "both" type: "Eltwise" bottom: "cut0" bottom: "cut1" top: "both"
+  eltwise_param { operation: PROD } }
+layer { name: "global" type: "Pooling" bottom: "both" top: "global"
+  pooling_param { pool: AVE global_pooling: true } }
+layer { name: "flat" type: "Flatten" bottom: "global" top: "last" }
+"""
+    + TAIL
+)
+
+
+def test_a_net_reshaped_again_and_again_equals_fresh_ones(build: Build, rng) -> None:
+    used = build(MANY)
+    start = [param.blob.data.copy() for param in used.params]
+    for n, height, width in [(8, 8, 8), (1, 8, 8), (9, 8, 8), (2, 8, 16), (3, 12, 10)]:
+        x, t = rng.normal(size=(n, 3, height, width)), rng.normal(size=(n, 5))
+        runs = []
+        for net in (used, build(MANY)):
+            for param, values in zip(net.params, start, strict=True):
+                param.blob.data[...] = values
+            net.clear_param_diffs()
+            for name, values in (("x", x), ("t", t)):
+                net.blob(name).reshape(values.shape)
+                net.blob(name).data[...] = values
+            loss = net.forward()
+            net.backward()
+            runs.append((loss, net.blob("x").diff.copy(), [p.blob.diff.copy() for p in net.params]))
+        assert runs[0][0] == runs[1][0]
+        assert np.array_equal(runs[0][1], runs[1][1])
+        assert all(np.array_equal(a, b) for a, b in zip(runs[0][2], runs[1][2], strict=True))

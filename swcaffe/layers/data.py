@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from swcaffe.data.shard import Order
 from swcaffe.data.source import DataSource, open_source
-from swcaffe.errors import ParameterError
+from swcaffe.errors import DataError, ParameterError
 from swcaffe.layers._data import RecordLayer
 from swcaffe.net.layer import LAYERS, Blobs, between
 from swcaffe.proto import messages
@@ -36,6 +38,11 @@ class Data(RecordLayer):
             raise ParameterError("both force_color and force_gray are set", fix="keep one of them")
         colour = "bgr" if transform.force_color else "grey" if transform.force_gray else "stored"
         lmdb = param.backend == messages.DataParameter.LMDB
+        if not lmdb and Path(param.source, "data.mdb").is_file():
+            raise DataError(
+                f"{param.source} is an LMDB database, but backend is LEVELDB (the default)",
+                fix="write backend: LMDB",
+            )
         return open_source("lmdb" if lmdb else "leveldb", path=param.source, colour=colour)
 
     def make_order(self) -> Order:

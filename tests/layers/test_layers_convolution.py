@@ -185,6 +185,14 @@ def test_wrong_parameters_are_refused_by_name(params: str, reference_engine: Eng
         OneLayer(text, [np.zeros((1, 3, 6, 6))], reference_engine)
 
 
+def test_rows_and_columns_need_two_spatial_axes(reference_engine: Engine) -> None:
+    text = layer_text(
+        "Convolution", "convolution_param { num_output: 1 kernel_h: 2 kernel_w: 2 }", 1
+    )
+    with pytest.raises(ParameterError, match="describe two spatial axes, the input has 1"):
+        OneLayer(text, [np.zeros((1, 3, 6))], reference_engine)
+
+
 def test_num_output_is_required(reference_engine: Engine) -> None:
     text = layer_text("Convolution", "convolution_param { kernel_size: 1 }", 1)
     with pytest.raises(ParameterError, match="num_output is missing"):

@@ -183,6 +183,8 @@ def test_a_missing_database_or_batch_size_is_named(lmdb: Path, reference_engine:
         OneLayer(data_layer("/no/such/db"), [], reference_engine)
     with pytest.raises(ParameterError, match="batch_size is missing or 0"):
         OneLayer(data_layer(lmdb, batch=0), [], reference_engine)
+    with pytest.raises(DataError, match="is an LMDB database, but backend is LEVELDB"):
+        OneLayer(data_layer(lmdb).replace("backend: LMDB", ""), [], reference_engine)
 
 
 @pytest.fixture

@@ -183,6 +183,13 @@ def test_twenty_undecided_labels_cost_twenty_bits(engine: Engine, rng) -> None:
     assert_near(one.forward()[0], 13.86294, 1e-6)
 
 
+def test_sigmoid_loss_needs_one_target_per_score(reference_engine: Engine) -> None:
+    text = layer_text("SigmoidCrossEntropyLoss", "", 2)
+    with pytest.raises(ShapeError, match="differ in size") as caught:
+        OneLayer(text, [np.zeros((4, 3)), np.zeros(4)], reference_engine)
+    assert "one target per score" in caught.value.fix
+
+
 def test_sigmoid_loss_ignores_truncated_targets(engine: Engine) -> None:
     text = layer_text(
         "SigmoidCrossEntropyLoss", "loss_param { ignore_label: -1 normalization: VALID }", 2

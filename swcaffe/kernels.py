@@ -24,9 +24,12 @@ from numba.extending import intrinsic
 __all__ = [
     "COLS",
     "DOT_COLS",
+    "DOT_FLOATS",
     "DOT_ROWS",
+    "HALF",
     "ROWS",
     "WIDTH",
+    "dot_lines",
     "dot_tile",
     "outer_tile",
     "pack_cols",
@@ -53,6 +56,9 @@ def _tile_sizes() -> tuple[int, int, int, int, int]:
 
 WIDTH, ROWS, _VECTORS, DOT_ROWS, DOT_COLS = _tile_sizes()
 COLS = _VECTORS * WIDTH
+DOT_FLOATS = -(-DOT_ROWS * DOT_COLS // WIDTH) * WIDTH
+"""Words of a dot tile with its filling."""
+HALF = WIDTH // 2
 K_BLOCK = 256
 """Steps of k packed at once: a COLS-wide panel of B then fits the first-level cache."""
 M_BLOCK = 16 * ROWS
@@ -156,7 +162,7 @@ def _outer_rows(
                         _store(b, b.fadd(_load(b, at), value) if accumulate else value, at)
 
 
-@_intrinsic
+@_intrinsic  # type: ignore[untyped-decorator]
 def outer_tile(
     typing: Any, rows: Any, k: Any, a: Any, panel: Any, c: Any, c_row: Any, old: Any
 ) -> Any:
@@ -184,16 +190,27 @@ def outer_tile(
     return types.void(*[types.int64] * 7), generate
 
 
-def _horizontal(b: Any, vector: Any) -> Any:
-    """Sum of the lanes, halves first."""
-    width = WIDTH
-    while width > 1:
-        width //= 2
-        both = ir.VectorType(ir.IntType(32), width)
-        low = b.shuffle_vector(vector, vector, ir.Constant(both, list(range(width))))
-        high = b.shuffle_vector(vector, vector, ir.Constant(both, list(range(width, 2 * width))))
-        vector = b.fadd(low, high)
-    return b.extract_element(vector, ir.IntType(32)(0))
+def _sum_lanes(b: Any, vectors: list[Any]) -> list[Any]:
+    """Sums of the lanes of each vector, WIDTH sums in a vector, in order.
+
+    Neighbouring lanes of two vectors are added into one, until every lane is a vector's sum.
+    """
+    lanes = ir.VectorType(ir.IntType(32), WIDTH)
+    even = ir.Constant(lanes, list(range(0, 2 * WIDTH, 2)))
+    odd = ir.Constant(lanes, list(range(1, 2 * WIDTH, 2)))
+    zero = ir.Constant(_VECTOR, [0.0] * WIDTH)
+    vectors = vectors + [zero] * (-len(vectors) % WIDTH)
+    for _ in range(WIDTH.bit_length() - 1):
+        pairs = zip(vectors[::2], vectors[1::2], strict=True)
+        vectors = [
+            b.fadd(b.shuffle_vector(x, y, even), b.shuffle_vector(x, y, odd)) for x, y in pairs
+        ]
+    return vectors
+
+
+def _store_sums(b: Any, vectors: list[Any], tile: Any) -> None:
+    for i, sums in enumerate(_sum_lanes(b, vectors)):
+        _store(b, sums, b.add(tile, _word(i * WIDTH * _FLOAT_BYTES)))
 
 
 def _masked(b: Any, vector: Any, first: Any) -> Any:
@@ -207,11 +224,13 @@ def _masked(b: Any, vector: Any, first: Any) -> Any:
     return b.select(keep, vector, ir.Constant(_VECTOR, [0.0] * WIDTH))
 
 
-@_intrinsic
+@_intrinsic  # type: ignore[untyped-decorator]
 def dot_tile(
     typing: Any, rows: Any, cols: Any, k: Any, a: Any, a_row: Any, b: Any, b_row: Any, tile: Any
 ) -> Any:
     """Tile (DOT_ROWS, DOT_COLS) = A @ B.T for rows of A and of B that are contiguous in k.
+
+    The tile is written as DOT_FLOATS words, of which the first DOT_ROWS * DOT_COLS count.
 
     rows, cols  valid rows of A and of B; tile elements beyond them repeat the last valid ones
     k           at least WIDTH; the rest that fills no vector is read with an overlapping one
@@ -249,12 +268,81 @@ def dot_tile(
         with _Loop(builder, some, loop.values) as tail:
             offset = _element(builder, _word(0), builder.sub(k, _word(WIDTH)))
             tail.next = step(offset, tail.values, builder.sub(_word(WIDTH), rest))
-        for i, total in enumerate(tail.values):
-            at = builder.add(tile, _word(i * _FLOAT_BYTES))
-            _store(builder, _horizontal(builder, total), at)
+        _store_sums(builder, tail.values, tile)
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 8), generate
+
+
+@_intrinsic  # type: ignore[untyped-decorator]
+def dot_lines(
+    typing: Any,
+    rows: Any,
+    steps: Any,
+    halves: Any,
+    a: Any,
+    a_row: Any,
+    b: Any,
+    b_starts: Any,
+    pieces: Any,
+    tile: Any,
+) -> Any:
+    """Tile (DOT_ROWS, DOT_COLS) = A @ B.T where a row of B is many pieces, found by offsets.
+
+    rows      valid rows of A, `a_row` elements apart; the last repeats beyond them
+    steps     vectors of WIDTH along k; A is contiguous in them
+    halves    0: a step of B is one piece of WIDTH words; 1: it is two pieces of HALF words
+    b         address; row j starts at b + 4 * int64 number j at the address b_starts
+    pieces    address of the int64 offsets of the pieces from a row's start, in words
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        rows, steps, halves, a, a_row, b, b_starts, pieces, tile = args
+        last = builder.sub(rows, _word(1))
+        lefts = []
+        for i in range(DOT_ROWS):
+            row = builder.select(builder.icmp_signed("<", _word(i), last), _word(i), last)
+            lefts.append(_element(builder, a, builder.mul(row, a_row)))
+
+        def entry(table: Any, index: Any) -> Any:
+            return _load(builder, builder.add(table, builder.mul(index, _word(8))), _WORD)
+
+        rights = [_element(builder, b, entry(b_starts, _word(j))) for j in range(DOT_COLS)]
+        half = ir.VectorType(ir.FloatType(), HALF)
+        both = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), list(range(WIDTH)))
+
+        def step(index: Any, sums: list[Any], split: bool) -> list[Any]:
+            offset = builder.mul(index, _word(WIDTH * _FLOAT_BYTES))
+            left = [_load(builder, builder.add(at, offset)) for at in lefts]
+            if split:
+                places = [
+                    entry(pieces, builder.add(builder.mul(index, _word(2)), _word(h)))
+                    for h in (0, 1)
+                ]
+                right = [
+                    builder.shuffle_vector(
+                        *(_load(builder, _element(builder, at, place), half) for place in places),
+                        both,
+                    )
+                    for at in rights
+                ]
+            else:
+                place = entry(pieces, index)
+                right = [_load(builder, _element(builder, at, place)) for at in rights]
+            pairs = [(x, y) for x in left for y in right]
+            return [_fma(builder, x, y, s) for (x, y), s in zip(pairs, sums, strict=True)]
+
+        zero = ir.Constant(_VECTOR, [0.0] * WIDTH)
+        whole = builder.icmp_signed("==", halves, _word(0))
+        with builder.if_else(whole) as (one, two):
+            for branch, split in ((one, False), (two, True)):
+                with branch:
+                    with _Loop(builder, steps, [zero] * (DOT_ROWS * DOT_COLS)) as loop:
+                        loop.next = step(loop.index, loop.values, split)
+                    _store_sums(builder, loop.values, tile)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 9), generate
 
 
 @njit(nogil=True)

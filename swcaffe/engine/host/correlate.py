@@ -18,7 +18,7 @@ from swcaffe.kernels import COLS, ROWS, WIDTH, outer_tile
 
 __all__ = ["correlate", "correlate_values", "pack_job", "pack_weights", "pack_words"]
 
-DEPTH = 512
+DEPTH = 256
 """Steps of k packed at once: a block of ROWS rows of weights stays in the first-level cache."""
 PANEL_BYTES = 256 * 1024
 """All panels of a task, which then stay in the second-level cache."""
@@ -28,13 +28,13 @@ TASKS = 16
 
 @task(LAYOUT)
 def pack_weights(table: Any, index: int, worker: int) -> None:
-    """Pack a block of at most ROWS rows as (k, rows); a bias is step 0 of k."""
+    """Pack a block of row_step rows as (k, rows); a bias is step 0 of k."""
     t = carray(table, 1)[0]
     group, block = index // t.parts, index % t.parts
-    per_span = (t.span + ROWS - 1) // ROWS
+    per_span = (t.span + t.row_step - 1) // t.row_step
     span = block // per_span * t.span
-    first = span + block % per_span * ROWS
-    rows = min(ROWS, span + t.span - first, t.rows - first)
+    first = span + block % per_span * t.row_step
+    rows = min(t.row_step, span + t.span - first, t.rows - first)
     if rows <= 0:
         return
     place = group * t.rows + first
@@ -57,8 +57,10 @@ def pack_weights(table: Any, index: int, worker: int) -> None:
 
 def pack_words(rows: int, span: int, depth: int, group: int) -> dict[str, int]:
     """Words of `pack_weights` for `rows` rows a group, blocked within spans of `span` rows."""
-    parts = -(-rows // span) * -(-span // ROWS)
+    row_step = split_evenly(span, -(-span // ROWS))
+    parts = -(-rows // span) * -(-span // row_step)
     return {
+        "row_step": row_step,
         "rows": rows,
         "span": span,
         "depth": depth,
@@ -74,15 +76,26 @@ def pack_job(words: dict[str, Any]) -> Job:
 
 @compiled
 def _pack_panel(
-    t: Any, channels: int, pitch: int, images: int, pieces: Any, count: int, to: int
+    t: Any, channels: int, images: int, pieces: Any, first: int, last: int, to: int
 ) -> None:
-    """Rows of a panel: one for each channel and tap, made of pieces."""
+    """Rows of a panel, one for each channel and tap, made of pieces first to last - 1."""
     offsets = words(t.tap_offsets, t.taps)
+    count = last - first
+    source, place = pieces[0, first:last], pieces[2, first:last]
     for c in range(channels):
         for k in range(t.taps):
-            base = images + 4 * (c * pitch + offsets[k])
-            for p in range(count):
-                copy_vector(base + 4 * pieces[0, p], to + 4 * pieces[1, p])
+            base = images + 4 * (c * t.pitch + offsets[k])
+            if count == 2:  # lines of at least a vector: no loop
+                copy_vector(base + 4 * source[0], to)
+                copy_vector(base + 4 * source[1], to + 4 * place[1])
+            elif count == 4:
+                copy_vector(base + 4 * source[0], to)
+                copy_vector(base + 4 * source[1], to + 4 * place[1])
+                copy_vector(base + 4 * source[2], to + 4 * place[2])
+                copy_vector(base + 4 * source[3], to + 4 * place[3])
+            else:
+                for p in range(count):
+                    copy_vector(base + 4 * source[p], to + 4 * place[p])
             to += 4 * COLS
 
 
@@ -118,10 +131,11 @@ def correlate(table: Any, index: int, worker: int) -> None:
     line = t.out1 * t.out2
     top = first % t.positions // line
     scratch = t.private + worker * t.private_bytes
-    panels, tile = scratch + t.panels_at, scratch + t.tile_at
-    pieces = words(scratch + t.pieces_at, 3 * COLS).reshape(3, COLS)
+    panel, tile = scratch + t.panels_at, scratch + t.tile_at
+    pieces = words(scratch + t.pieces_at, 4 * t.chunk).reshape(4, t.chunk)
     rows_in = t.pitch // t.row_pitch
     plane = 4 * t.in0 * t.in1 * t.in2
+    ones = floats(panel, COLS)
     done = 0
     for block in range(t.blocks):
         c0 = block * t.block
@@ -133,29 +147,29 @@ def correlate(table: Any, index: int, worker: int) -> None:
             lay_out(t, image, channels, from_row, rows_in, scratch + 4 * (n - n0) * slot)
         bias = t.has_bias if block == 0 else 0
         depth = channels * t.taps + bias
-        panel = panels
+        pitch0, pitch1 = t.stride0 * t.row_pitch, t.stride1 * t.line_pitch
+        count = piece_up(t, first, end, slot, top, pitch0, pitch1, pieces)
+        piece = 0
         for q in range(first, end, COLS):
-            count = piece_up(t, q, min(q + COLS, end), slot, n0, top, pieces)
-            if bias:
-                ones = floats(panel, COLS)
-                for x in range(COLS):
-                    ones[x] = 1
-            _pack_panel(t, channels, t.pitch, scratch, pieces, count, panel + 4 * bias * COLS)
-            panel += 4 * COLS * t.panel_depth
-        for i in range(0, t.outputs, ROWS):
-            rows = min(ROWS, t.outputs - i)
-            weights = t.shared + 4 * ((group * t.outputs + i) * t.depth + done * rows)
-            output = group * t.outputs + i
-            panel = panels
-            for q in range(first, end, COLS):
-                n, place = q // t.positions, q % t.positions
-                if q + COLS <= end and place + COLS <= t.positions:
+            last = piece
+            while last < count and pieces[1, last] == (q - first) // COLS:
+                last += 1
+            for x in range(bias * COLS):
+                ones[x] = 1
+            _pack_panel(t, channels, scratch, pieces, piece, last, panel + 4 * bias * COLS)
+            piece = last
+            n, place = q // t.positions, q % t.positions
+            inside = q + COLS <= end and place + COLS <= t.positions
+            for i in range(0, t.outputs, t.row_step):
+                rows = min(t.row_step, t.outputs - i)
+                weights = t.shared + 4 * ((group * t.outputs + i) * t.depth + done * rows)
+                output = group * t.outputs + i
+                if inside:
                     at = (n * t.groups * t.outputs + output) * t.positions + place
                     outer_tile(rows, depth, weights, panel, t.dst + 4 * at, t.positions, block)
                 else:
                     outer_tile(rows, depth, weights, panel, tile, COLS, 0)
                     _put_tile(t, tile, rows, q, min(q + COLS, end), output, block > 0)
-                panel += 4 * COLS * t.panel_depth
         done += depth
 
 
@@ -182,9 +196,9 @@ def correlate_values(axes: Axes, has_bias: bool) -> tuple[dict[str, Any], int, S
     images = min(axes.n, (chunk - 1) // axes.positions + 2)
     pitch = axes.pitch(band)
     copies = 4 * (images * block * pitch + WIDTH)
-    panels = 4 * (-(-chunk // COLS) * depth * COLS + WIDTH)
+    panel = 4 * (depth * COLS + WIDTH)
     panels_at = -(-copies // 64) * 64
-    tile_at = panels_at + -(-panels // 64) * 64
+    tile_at = panels_at + -(-panel // 64) * 64
     pieces_at = tile_at + 4 * ROWS * COLS
     values = {
         **axes.words(),
@@ -200,4 +214,4 @@ def correlate_values(axes: Axes, has_bias: bool) -> tuple[dict[str, Any], int, S
     }
     count = -(-axes.n * axes.positions // chunk) * axes.groups
     weights = axes.groups * axes.outputs * (axes.channels * axes.taps + has_bias)
-    return values, count, Scratch(4 * weights, pieces_at + 8 * 3 * COLS)
+    return values, count, Scratch(4 * weights, pieces_at + 8 * 4 * chunk)

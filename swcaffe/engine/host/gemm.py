@@ -15,6 +15,7 @@ from swcaffe.engine.host.team import task
 from swcaffe.kernels import (
     COLS,
     DOT_COLS,
+    DOT_FLOATS,
     DOT_ROWS,
     ROWS,
     WIDTH,
@@ -159,7 +160,7 @@ class DotProducts:
         """One job."""
         assert isinstance(op, Gemm), op
         values, count = _values(op, DOT_ROWS, DOT_COLS)
-        scratch = Scratch(0, 4 * DOT_ROWS * DOT_COLS)
+        scratch = Scratch(0, 4 * DOT_FLOATS)
         jobs = [Job(dot_products, count)]
         return TaskPlan(op, self.name, self.workspace, jobs, LAYOUT, values, scratch=scratch)
 

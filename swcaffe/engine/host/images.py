@@ -7,7 +7,8 @@ line of the last axis split by stride phase:
     (channel, axis 0, axis 1, x % stride2, x // stride2)
 
 so output (o0, o1, o2) meets tap (t0, t1, t2) at `output offset + tap offset`, and a step of o2 is
-a step of one word for every stride. Copies are followed by WIDTH words that may be overrun.
+a step of one word for every stride. Copies are made by whole vectors: each may overrun its end by
+less than WIDTH words, which the next one overwrites; after the last there is room for it.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from swcaffe.arrays import I64
-from swcaffe.engine.host.native import compiled, floats
+from swcaffe.engine.host.native import compiled, copy_words, floats, zero_words
 from swcaffe.engine.host.plans import fields
-from swcaffe.kernels import WIDTH
+from swcaffe.kernels import COLS, WIDTH
 from swcaffe.operators.convolution import ConvGeometry
 
 __all__ = ["LAYOUT", "Axes", "lay_out", "piece_up", "take_back"]
@@ -29,7 +30,8 @@ LAYOUT = fields(
     "n groups channels outputs taps positions has_bias "
     "in0 in1 in2 out0 out1 out2 stride0 stride1 stride2 pad0 pad1 pad2 "
     "lines columns phases pitch row_pitch line_pitch tap_offsets "
-    "chunk block blocks depth panel_depth span rows parts "
+    "chunk block blocks depth panel_depth span rows row_step parts "
+    "spread gap taps2 tap_step tap_shift lines_at "
     "w_group w_row w_channel w_flip w_taps "
     "panels_at tile_at pieces_at",
 )
@@ -115,99 +117,105 @@ class Axes:
 def lay_out(t: Any, image: int, channels: int, top: int, rows: int, copy: int) -> None:
     """Copy `channels` planes at address `image` to address `copy`, padded rows from `top` on."""
     plane = t.in0 * t.in1 * t.in2
-    width = t.line_pitch
     whole = t.phases == 1 and t.pad1 == 0 and t.pad2 == 0
-    whole = whole and t.lines == t.in1 and width == t.in2
+    whole = whole and t.lines == t.in1 and t.line_pitch == t.in2
+    end = t.src + 4 * t.n * t.groups * t.channels * plane
     for c in range(channels):
-        out = floats(copy + 4 * c * rows * t.row_pitch, rows * t.row_pitch)
         for z in range(rows):
-            row = z * t.row_pitch
+            out = copy + 4 * (c * rows + z) * t.row_pitch
             z_in = top + z - t.pad0
             if z_in < 0 or z_in >= t.in0:
-                for x in range(t.row_pitch):
-                    out[row + x] = 0
+                zero_words(out, t.row_pitch)
                 continue
             start = image + 4 * (c * plane + z_in * t.in1 * t.in2)
             if whole:
-                line_in = floats(start, t.row_pitch)
-                for x in range(t.row_pitch):
-                    out[row + x] = line_in[x]
+                copy_words(start, out, t.row_pitch, end)
                 continue
             for y in range(t.lines):
-                y_in = y - t.pad1
-                line = floats(copy + 4 * ((c * rows + z) * t.row_pitch + y * width), width)
+                line, y_in = out + 4 * y * t.line_pitch, y - t.pad1
                 if y_in < 0 or y_in >= t.in1:
-                    for x in range(width):
-                        line[x] = 0
+                    zero_words(line, t.line_pitch)
                 else:
-                    _split_line(t, start + 4 * y_in * t.in2, line)
+                    _split_line(t, start + 4 * y_in * t.in2, line, end)
 
 
 @compiled
-def _split_line(t: Any, line_in: int, line: Any) -> None:
+def _split_line(t: Any, line_in: int, line: int, end: int) -> None:
     """Pad one line and split it by phase."""
-    source = floats(line_in, t.in2)
     for phase in range(t.phases):
         skip = phase - t.pad2
-        first = max(0, -(skip // t.phases))
-        end = max(first, min(t.columns, (t.in2 - 1 - skip) // t.phases + 1))
-        base = phase * t.columns
-        for x in range(min(first, t.columns)):
-            line[base + x] = 0
+        first = min(t.columns, max(0, -(skip // t.phases)))
+        last = max(first, min(t.columns, (t.in2 - 1 - skip) // t.phases + 1))
+        base = line + 4 * phase * t.columns
+        zero_words(base, first)
         if t.phases == 1:
-            part, to = source[first + skip :], line[first:]
-            for x in range(end - first):
-                to[x] = part[x]
+            copy_words(line_in + 4 * (first + skip), base + 4 * first, last - first, end)
         else:
-            for x in range(first, end):
-                line[base + x] = source[x * t.phases + skip]
-        for x in range(end, t.columns):
-            line[base + x] = 0
+            source, out = floats(line_in, t.in2), floats(base, t.columns)
+            for x in range(first, last):
+                out[x] = source[x * t.phases + skip]
+        zero_words(base + 4 * last, t.columns - last)
 
 
 @compiled
 def take_back(t: Any, copy: int, channels: int, rows: int, image: int) -> None:
     """Write the input positions of a copy of whole planes to the planes at address `image`."""
     for c in range(channels):
-        plane = floats(image + 4 * c * t.in0 * t.in1 * t.in2, t.in0 * t.in1 * t.in2)
         for z in range(t.in0):
             for y in range(t.in1):
-                out = plane[(z * t.in1 + y) * t.in2 :]
+                line_out = floats(image + 4 * ((c * t.in0 + z) * t.in1 + y) * t.in2, t.in2)
                 z_at, y_at = z + t.pad0, y + t.pad1
                 if z_at >= rows or y_at >= t.lines:
                     for x in range(t.in2):
-                        out[x] = 0
+                        line_out[x] = 0
                     continue
-                at = (c * rows + z_at) * t.row_pitch + y_at * t.line_pitch
-                line = floats(copy + 4 * at, t.line_pitch)
-                for x in range(t.in2):
-                    place = x + t.pad2
-                    column = place // t.phases
-                    if column < t.columns:
-                        out[x] = line[place % t.phases * t.columns + column]
-                    else:
-                        out[x] = 0
+                line = copy + 4 * ((c * rows + z_at) * t.row_pitch + y_at * t.line_pitch)
+                _join_line(t, line, line_out)
 
 
 @compiled
-def piece_up(t: Any, first: int, end: int, slot: int, n0: int, top: int, pieces: Any) -> int:
+def _join_line(t: Any, line: int, line_out: Any) -> None:
+    """Undo `_split_line`; words no output meets are zero."""
+    for phase in range(t.phases):
+        skip = phase - t.pad2
+        first = max(0, -(skip // t.phases))
+        last = (t.in2 - 1 - skip) // t.phases + 1
+        count = max(0, min(last, t.columns) - first)
+        values = floats(line + 4 * (phase * t.columns + first), count)
+        if t.phases == 1:
+            out = line_out[first + skip :]
+            for x in range(count):
+                out[x] = values[x]
+        else:
+            for x in range(count):
+                line_out[(first + x) * t.phases + skip] = values[x]
+        for x in range(max(first, t.columns), last):
+            line_out[x * t.phases + skip] = 0
+
+
+@compiled
+def piece_up(
+    t: Any, first: int, end: int, slot: int, top: int, pitch0: int, pitch1: int, pieces: Any
+) -> int:
     """Cut outputs [first, end), counted over the batch, into runs of at most WIDTH words.
 
-    pieces (3, …): offset in the image copies, offset from `first`, length; the number of pieces.
-    Copies are `slot` words apart, from image n0 on, whose copy starts with row `top` of outputs.
+    pieces (4, …): offset in the image copies, panel and place in it, length; returns their number.
+    Copies are `slot` words apart, the first one's begins with row `top` of outputs, and a step of
+    an output along axis 0 or 1 is `pitch0` or `pitch1` words. No piece crosses a panel's edge.
     """
-    count, q = 0, first
+    count, q, n0 = 0, first, first // t.positions
     while q < end:
         n, place = q // t.positions, q % t.positions
         o0, rest = place // (t.out1 * t.out2), place % (t.out1 * t.out2)
         o1, o2 = rest // t.out2, rest % t.out2
         if n == n0:
             o0 -= top
-        length = min(WIDTH, t.out2 - o2, end - q)
-        at = (n - n0) * slot + o0 * t.stride0 * t.row_pitch
-        pieces[0, count] = at + o1 * t.stride1 * t.line_pitch + o2
-        pieces[1, count] = q - first
-        pieces[2, count] = length
+        column = (q - first) % COLS
+        length = min(WIDTH, t.out2 - o2, end - q, COLS - column)
+        pieces[0, count] = (n - n0) * slot + o0 * pitch0 + o1 * pitch1 + o2
+        pieces[1, count] = (q - first) // COLS
+        pieces[2, count] = column
+        pieces[3, count] = length
         count += 1
         q += length
     return count

@@ -5,6 +5,8 @@ A task receives one table of 64-bit words: addresses of arrays, sizes, and numbe
 
 from __future__ import annotations
 
+import logging
+import pickle
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -12,26 +14,36 @@ import numba
 import numpy as np
 from llvmlite import binding, ir
 from numba import types
+from numba.core import cgutils
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 from swcaffe.kernels import WIDTH
 
 __all__ = [
-    "add_vector",
+    "add_rows",
     "atomic_add",
     "atomic_load",
     "atomic_store",
     "call_task",
     "carray",
     "compiled",
+    "copy_lanes",
     "copy_vector",
+    "copy_words",
+    "entry",
     "doubles",
     "floats",
     "ints",
     "pause",
+    "regrouped",
+    "task_address",
     "words",
+    "zero_vector",
+    "zero_words",
 ]
+
+log = logging.getLogger(__name__)
 
 carray: Any = numba.carray
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -47,13 +59,51 @@ def compiled(function: Function) -> Function:
     return made
 
 
+def regrouped(function: Function) -> Function:
+    """`compiled`, and sums may be added up in any grouping, which vectorises them."""
+    flags = {"contract", "reassoc", "nsz"}
+    made: Function = numba.njit(nogil=True, error_model="numpy", fastmath=flags)(function)
+    return made
+
+
+def entry(signature: str) -> Callable[[Function], Function]:
+    """Compile a function called from Python, outside the interpreter lock; numba caches it."""
+
+    def make(function: Function) -> Function:
+        made: Function = _cached(
+            lambda cache: numba.njit(signature, nogil=True, cache=cache)(function), function
+        )
+        return made
+
+    return make
+
+
+def task_address(function: Callable[..., None], layout: np.dtype[Any]) -> int:
+    """Compile a task, a function of (pointer to a record, index, worker), or load it."""
+    pointer: Any = types.CPointer
+    signature = types.void(pointer(numba.from_dtype(layout)), types.int64, types.int64)
+    compile_c: Any = numba.cfunc
+    options = {"error_model": "numpy", "fastmath": {"contract"}}
+    made = _cached(lambda cache: compile_c(signature, cache=cache, **options)(function), function)
+    return int(made.address)
+
+
+def _cached(compile_it: Callable[[bool], Any], function: Callable[..., Any]) -> Any:
+    """Compile through numba's cache; without it where its files are damaged or out of reach."""
+    try:
+        return compile_it(True)
+    except (EOFError, pickle.UnpicklingError, RuntimeError, OSError) as error:
+        log.warning("compiling %s without the cache: %s", function.__qualname__, error)
+        return compile_it(False)
+
+
 def _slot(builder: Any, table: Any, index: Any) -> Any:
     """Pointer to word `index` of the table at an address."""
     offset = builder.mul(index, _WORD(8))
     return builder.inttoptr(builder.add(table, offset), _WORD.as_pointer())
 
 
-@_intrinsic
+@_intrinsic  # type: ignore[untyped-decorator]
 def _pointer(typing: Any, address: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.inttoptr(args[0], context.get_value_type(types.voidptr))
@@ -85,7 +135,7 @@ def words(address: int, count: int) -> Any:
     return carray(_pointer(address), (count,), np.int64)
 
 
-@_intrinsic
+@_intrinsic  # type: ignore[untyped-decorator]
 def copy_vector(typing: Any, source: Any, target: Any) -> Any:
     """Copy WIDTH floats from one address to another."""
 
@@ -97,12 +147,45 @@ def copy_vector(typing: Any, source: Any, target: Any) -> Any:
     return types.void(types.int64, types.int64), generate
 
 
-@_intrinsic
-def add_vector(typing: Any, source: Any, target: Any, lanes: Any) -> Any:
-    """Add the first `lanes` of WIDTH floats at one address to those at another.
+@_intrinsic  # type: ignore[untyped-decorator]
+def zero_vector(typing: Any, target: Any) -> Any:
+    """Set WIDTH floats at an address to zero."""
 
-    All WIDTH floats are read at both and written at the second.
-    """
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        target = builder.inttoptr(args[0], _VECTOR.as_pointer())
+        builder.store(ir.Constant(_VECTOR, [0.0] * WIDTH), target, align=4)
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+@compiled
+def copy_words(source: int, target: int, count: int, end: int) -> None:
+    """Copy `count` floats by whole vectors: may write WIDTH - 1 more, reads none from `end` on."""
+    safe = min(count, (end - source) // 4 - WIDTH + 1)
+    done = 0
+    while done < safe:
+        copy_vector(source + 4 * done, target + 4 * done)
+        done += WIDTH
+    if done < count:
+        left, right = (
+            floats(source + 4 * done, count - done),
+            floats(target + 4 * done, count - done),
+        )
+        for x in range(count - done):
+            right[x] = left[x]
+
+
+@compiled
+def zero_words(target: int, count: int) -> None:
+    """Set `count` floats to zero by whole vectors: may write WIDTH - 1 more."""
+    for x in range(0, count, WIDTH):
+        zero_vector(target + 4 * x)
+
+
+@_intrinsic  # type: ignore[untyped-decorator]
+def copy_lanes(typing: Any, source: Any, target: Any, lanes: Any) -> Any:
+    """Copy the first `lanes` of WIDTH floats from one address to another, zeros behind them."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         source, target = (builder.inttoptr(a, _VECTOR.as_pointer()) for a in args[:2])
@@ -114,13 +197,31 @@ def add_vector(typing: Any, source: Any, target: Any, lanes: Any) -> Any:
         keep = builder.icmp_signed("<", ir.Constant(small, list(range(WIDTH))), limit)
         zero = ir.Constant(_VECTOR, [0.0] * WIDTH)
         value = builder.select(keep, builder.load(source, align=4), zero)
-        builder.store(builder.fadd(builder.load(target, align=4), value), target, align=4)
+        builder.store(value, target, align=4)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), generate
 
 
-@_intrinsic
+@_intrinsic  # type: ignore[untyped-decorator]
+def add_rows(typing: Any, target: Any, source: Any, pitch: Any, count: Any) -> Any:
+    """Add to WIDTH floats those at `count` addresses, `pitch` bytes apart from `source` on."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        target, source, pitch, count = args
+        place = builder.inttoptr(target, _VECTOR.as_pointer())
+        total = cgutils.alloca_once_value(builder, builder.load(place, align=4))
+        with cgutils.for_range(builder, count) as loop:
+            at = builder.add(source, builder.mul(loop.index, pitch))
+            row = builder.load(builder.inttoptr(at, _VECTOR.as_pointer()), align=4)
+            builder.store(builder.fadd(builder.load(total), row), total)
+        builder.store(builder.load(total), place, align=4)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 4), generate
+
+
+@_intrinsic  # type: ignore[untyped-decorator]
 def atomic_load(typing: Any, table: Any, index: Any) -> Any:
     """Word `index` of a table, sequentially consistent."""
 
@@ -130,7 +231,7 @@ def atomic_load(typing: Any, table: Any, index: Any) -> Any:
     return types.int64(types.int64, types.int64), generate
 
 
-@_intrinsic
+@_intrinsic  # type: ignore[untyped-decorator]
 def atomic_store(typing: Any, table: Any, index: Any, value: Any) -> Any:
     """Set word `index` of a table, sequentially consistent."""
 
@@ -141,7 +242,7 @@ def atomic_store(typing: Any, table: Any, index: Any, value: Any) -> Any:
     return types.void(types.int64, types.int64, types.int64), generate
 
 
-@_intrinsic
+@_intrinsic  # type: ignore[untyped-decorator]
 def atomic_add(typing: Any, table: Any, index: Any, value: Any) -> Any:
     """Add to word `index` of a table, sequentially consistent; the value before."""
 
@@ -151,7 +252,7 @@ def atomic_add(typing: Any, table: Any, index: Any, value: Any) -> Any:
     return types.int64(types.int64, types.int64, types.int64), generate
 
 
-@_intrinsic
+@_intrinsic  # type: ignore[untyped-decorator]
 def call_task(typing: Any, task: Any, table: Any, index: Any, worker: Any) -> Any:
     """Call the compiled task at an address."""
 
@@ -165,7 +266,7 @@ def call_task(typing: Any, task: Any, table: Any, index: Any, worker: Any) -> An
     return types.void(*[types.int64] * 4), generate
 
 
-@_intrinsic
+@_intrinsic  # type: ignore[untyped-decorator]
 def pause(typing: Any) -> Any:
     """Tell the CPU that this is a waiting loop."""
     triple = cpu_target.target_context.codegen().magic_tuple()[0]

@@ -16,16 +16,13 @@ A helper that arrives late either sees job = 0, or the caller sees it active and
 
 from __future__ import annotations
 
-import logging
 import os
-import pickle
 import threading
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numba import cfunc, from_dtype, njit, types
 
 from swcaffe.arrays import I64, aligned_zeros
 from swcaffe.engine.host.native import (
@@ -33,12 +30,13 @@ from swcaffe.engine.host.native import (
     atomic_load,
     atomic_store,
     call_task,
+    compiled,
+    entry,
     pause,
+    task_address,
 )
 
 __all__ = ["Task", "Team", "task"]
-
-log = logging.getLogger(__name__)
 
 _JOB, _ACTIVE, _NEXT, _TASK, _TABLE, _COUNT, _ASLEEP = (16 * i for i in range(7))
 """Places of the shared words, 128 bytes apart; helper h sleeps at _ASLEEP + 16 h."""
@@ -50,39 +48,29 @@ _SPINS = 4000
 class Task:
     """A compiled task, loaded from numba's cache or compiled at its first use."""
 
-    def __init__(
-        self, function: Callable[..., None], layout: np.dtype[Any], fastmath: frozenset[str]
-    ) -> None:
+    def __init__(self, function: Callable[..., None], layout: np.dtype[Any]) -> None:
         """`function(table, index, worker)` does task number `index` with `worker`'s scratch."""
-        self.function, self.layout, self.fastmath = function, layout, fastmath
+        self.function, self.layout = function, layout
 
     @cached_property
     def address(self) -> int:
         """Where the machine code is."""
-        signature = types.void(types.CPointer(from_dtype(self.layout)), types.int64, types.int64)
-        options = {"error_model": "numpy", "fastmath": set(self.fastmath)}
-        try:
-            compiled = cfunc(signature, cache=True, **options)(self.function)
-        except (EOFError, pickle.UnpicklingError) as error:  # a damaged file of the cache
-            log.warning("compiling %s anew: %s", self.function.__qualname__, error)
-            compiled = cfunc(signature, **options)(self.function)
-        return int(compiled.address)
+        return task_address(self.function, self.layout)
 
 
-def task(layout: np.dtype[Any], *fastmath: str) -> Callable[[Callable[..., None]], Task]:
+def task(layout: np.dtype[Any]) -> Callable[[Callable[..., None]], Task]:
     """Decorator that makes a function of (table, index, worker) a task.
 
-    `table[0].name` are the words of the layout. Products and sums may be fused; `fastmath` names
-    further freedoms of LLVM, such as "reassoc" for sums whose order does not matter.
+    The table is a pointer to one record of `layout`.
     """
 
     def make(function: Callable[..., None]) -> Task:
-        return Task(function, layout, frozenset({"contract", *fastmath}))
+        return Task(function, layout)
 
     return make
 
 
-@njit
+@compiled
 def _work(words: int, worker: int) -> None:
     """Do tasks until none is left."""
     code, table = atomic_load(words, _TASK), atomic_load(words, _TABLE)
@@ -93,7 +81,7 @@ def _work(words: int, worker: int) -> None:
         index = atomic_add(words, _NEXT, 1)
 
 
-@njit("void(int64, int64, int64, int64, int64)", nogil=True, cache=True)
+@entry("void(int64, int64, int64, int64, int64)")
 def _lead(words: int, number: int, code: int, table: int, count: int) -> None:
     """Run one job as the caller."""
     atomic_store(words, _TASK, code)
@@ -107,7 +95,7 @@ def _lead(words: int, number: int, code: int, table: int, count: int) -> None:
         pause()
 
 
-@njit("int64(int64, int64, int64, int64)", nogil=True, cache=True)
+@entry("int64(int64, int64, int64, int64)")
 def _help(words: int, worker: int, last: int, spins: int) -> int:
     """Help with jobs until none comes for a while; the last job's number."""
     turns = 0

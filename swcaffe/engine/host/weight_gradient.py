@@ -10,17 +10,27 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from swcaffe.engine.host.images import LAYOUT, Axes, lay_out
-from swcaffe.engine.host.native import carray, compiled, copy_vector, floats, words
+from swcaffe.engine.host.native import (
+    carray,
+    compiled,
+    copy_words,
+    floats,
+    regrouped,
+    words,
+    zero_words,
+)
 from swcaffe.engine.host.plans import Job, Scratch, split_evenly
 from swcaffe.engine.host.team import task
-from swcaffe.kernels import DOT_COLS, DOT_ROWS, WIDTH, dot_tile
+from swcaffe.kernels import DOT_COLS, DOT_FLOATS, DOT_ROWS, HALF, WIDTH, dot_lines
 
 __all__ = ["sum_parts", "weight_gradient", "weight_gradient_values"]
 
 LENGTH = 2048
 """Positions multiplied at once: rows for one tile then stay in the first-level cache."""
-TAP_COLS = 25
+TAP_COLS = 100
 """Least columns (channels x taps) of a task, which repay its copy of the outputs."""
 TASKS = 16
 """Fewest tasks to aim at, so that a late thread costs little."""
@@ -28,46 +38,60 @@ SUM_PART = 2048
 """Elements of a task that adds up."""
 
 
+@regrouped
+def _sum(values: Any) -> Any:
+    total = np.float32(0)
+    for x in range(len(values)):
+        total += values[x]
+    return total
+
+
 @compiled
 def _outputs(
     t: Any, group: int, n: int, images: int, row0: int, rows: int, to: int, sums: Any
 ) -> None:
-    """Rows (output channel, position) of a band of `images` images; their sums for the bias."""
-    line = t.out1 * t.out2
-    length = images * rows * line
-    padded = max(length, WIDTH)
+    """Lines of a band of outputs, filled up with zeros to `spread`; their sums for the bias."""
+    lines = rows * t.out1
+    room = (images * lines * t.spread + HALF) // WIDTH * WIDTH
+    end = t.dst + 4 * t.n * t.groups * t.outputs * t.positions
     for o in range(t.outputs):
-        out = floats(to + 4 * o * padded, padded)
+        out = to + 4 * o * room
         for b in range(images):
             at = ((n + b) * t.groups + group) * t.outputs + o
-            source = floats(t.dst + 4 * (at * t.positions + row0 * line), rows * line)
-            part = out[b * rows * line :]
-            for x in range(rows * line):
-                part[x] = source[x]
-        for x in range(length, padded):
-            out[x] = 0
-        total = floats(to + 4 * o * padded, length)
+            source = t.dst + 4 * (at * t.positions + row0 * t.out1 * t.out2)
+            if t.spread == t.out2:
+                copy_words(source, out, lines * t.out2, end)
+                out += 4 * lines * t.spread
+            else:
+                for _ in range(lines):
+                    copy_words(source, out, t.out2, end)
+                    zero_words(out + 4 * t.out2, t.spread - t.out2)
+                    source += 4 * t.out2
+                    out += 4 * t.spread
+        zero_words(out, (to + 4 * (o + 1) * room - out) // 4)
         if len(sums) > 0:
-            value = sums[o]
-            for x in range(length):
-                value += total[x]
-            sums[o] = value
+            sums[o] += _sum(floats(to + 4 * o * room, room))
 
 
 @compiled
-def _tap_row(t: Any, images: int, slot: int, rows: int, source: int, to: int) -> None:
-    """The inputs one tap meets in a band, in the order of the positions."""
+def _line_pieces(t: Any, images: int, slot: int, rows: int, pieces: Any) -> int:
+    """Offsets of the inputs that the filled lines of a band meet; the number of steps."""
+    size = HALF if t.w_flip else WIDTH
+    count = 0
     for b in range(images):
         for o0 in range(rows):
             for o1 in range(t.out1):
-                at = o0 * t.stride0 * t.row_pitch + o1 * t.stride1 * t.line_pitch
-                line = source + 4 * (b * slot + at)
-                for x in range(0, t.out2, WIDTH):
-                    copy_vector(line + 4 * x, to + 4 * x)
-                to += 4 * t.out2
+                at = b * slot + o0 * t.stride0 * t.row_pitch + o1 * t.stride1 * t.line_pitch
+                for x in range(0, t.spread, size):
+                    pieces[count] = at + x
+                    count += 1
+    if t.w_flip:
+        pieces[count] = 0
+        return (count + 1) // 2
+    return count
 
 
-@task(LAYOUT, "reassoc")
+@task(LAYOUT)
 def weight_gradient(table: Any, index: int, worker: int) -> None:
     """Partial gradients of some input channels from a range of images."""
     t = carray(table, 1)[0]
@@ -76,22 +100,17 @@ def weight_gradient(table: Any, index: int, worker: int) -> None:
     group = index // channel_blocks % t.groups
     part = index // channel_blocks // t.groups
     channels = min(t.block, t.channels - c0)
-    cols = channels * t.taps
     scratch = t.private + worker * t.private_bytes
-    outputs, taps, tile = scratch + t.panels_at, scratch + t.pieces_at, scratch + t.tile_at
-    values = floats(tile, DOT_ROWS * DOT_COLS)
-    offsets = words(t.tap_offsets, t.taps)
+    outputs = scratch + t.panels_at
     window = t.channels * t.taps
     size = t.groups * t.outputs * (window + t.has_bias)
     mine = t.shared + 4 * part * size
-    result = floats(mine + 4 * group * t.outputs * window, t.outputs * window)
-    bias_at = mine + 4 * t.groups * t.outputs * window
+    result = floats(mine + 4 * group * t.outputs * window, t.outputs * window)[c0 * t.taps :]
     bias_count = t.outputs if t.has_bias and c0 == 0 else 0
-    sums = floats(bias_at + 4 * group * t.outputs, bias_count)
+    sums = floats(mine + 4 * t.groups * t.outputs * window + 4 * group * t.outputs, bias_count)
     for o in range(t.outputs):
-        row = result[o * window + c0 * t.taps :]
-        for x in range(cols):
-            row[x] = 0
+        for x in range(channels * t.taps):
+            result[o * window + x] = 0
     for o in range(bias_count):
         sums[o] = 0
     slot = channels * t.pitch
@@ -99,38 +118,49 @@ def weight_gradient(table: Any, index: int, worker: int) -> None:
     last = min((part + 1) * t.span, t.n)
     for n in range(part * t.span, last, t.chunk):
         images = min(t.chunk, last - n)
+        zero_words(scratch + 4 * images * slot, t.spread + WIDTH)  # met by filled lines
         for row0 in range(0, t.out0, t.rows):
             rows = min(t.rows, t.out0 - row0)
-            length = images * rows * t.out1 * t.out2
-            padded = max(length, WIDTH)
             for b in range(images):
                 image = t.src + plane * (((n + b) * t.groups + group) * t.channels + c0)
                 copy = scratch + 4 * b * slot
                 lay_out(t, image, channels, row0 * t.stride0, t.pitch // t.row_pitch, copy)
             _outputs(t, group, n, images, row0, rows, outputs, sums)
-            for j in range(0, cols, DOT_COLS):
-                width = min(DOT_COLS, cols - j)
+            _products(t, scratch, images, slot, rows, channels * t.taps, result)
+
+
+@compiled
+def _products(
+    t: Any, scratch: int, images: int, slot: int, rows: int, cols: int, result: Any
+) -> None:
+    """Add the products of a band of outputs with the inputs of every tap."""
+    outputs, tile = scratch + t.panels_at, scratch + t.tile_at
+    pieces = words(scratch + t.pieces_at, t.panel_depth)
+    steps = _line_pieces(t, images, slot, rows, pieces)
+    room = (images * rows * t.out1 * t.spread + HALF) // WIDTH * WIDTH
+    values = floats(tile, DOT_FLOATS)
+    starts = words(tile + 4 * DOT_FLOATS, DOT_COLS)
+    offsets = words(t.tap_offsets, t.taps)
+    window = t.channels * t.taps
+    for j in range(0, cols, DOT_COLS):
+        width = min(DOT_COLS, cols - j)
+        for x in range(DOT_COLS):
+            tap = min(j + x, cols - 1)
+            starts[x] = tap // t.taps * t.pitch + offsets[tap % t.taps]
+        for i in range(0, t.outputs, DOT_ROWS):
+            height = min(DOT_ROWS, t.outputs - i)
+            left = outputs + 4 * i * room
+            at, places = tile + 4 * DOT_FLOATS, scratch + t.pieces_at
+            dot_lines(height, steps, t.w_flip, left, room, scratch, at, places, tile)
+            for r in range(height):
+                to = result[(i + r) * window + j :]
                 for x in range(width):
-                    c, k = (j + x) // t.taps, (j + x) % t.taps
-                    source = scratch + 4 * (c * t.pitch + offsets[k])
-                    _tap_row(t, images, slot, rows, source, taps + 4 * x * padded)
-                    if length < padded:
-                        tail = floats(taps + 4 * (x * padded + length), padded - length)
-                        for y in range(padded - length):
-                            tail[y] = 0
-                for i in range(0, t.outputs, DOT_ROWS):
-                    height = min(DOT_ROWS, t.outputs - i)
-                    left = outputs + 4 * i * padded
-                    dot_tile(height, width, padded, left, padded, taps, padded, tile)
-                    for r in range(height):
-                        to = result[(i + r) * window + c0 * t.taps + j :]
-                        for x in range(width):
-                            to[x] += values[r * DOT_COLS + x]
+                    to[x] += values[r * DOT_COLS + x]
 
 
 @task(LAYOUT)
 def sum_parts(table: Any, index: int, worker: int) -> None:
-    """Add the parts of a range of elements in order, to what is there if `w_flip` says so."""
+    """Add the parts of a range of elements in order, to what is there if `depth` says so."""
     t = carray(table, 1)[0]
     weights = t.groups * t.outputs * t.channels * t.taps
     size = weights + t.groups * t.outputs * t.has_bias
@@ -144,7 +174,7 @@ def sum_parts(table: Any, index: int, worker: int) -> None:
             continue
         out = floats(target, high - low)
         start = 0
-        if not t.w_flip:
+        if not t.depth:
             part = floats(t.shared + 4 * low, high - low)
             for x in range(high - low):
                 out[x] = part[x]
@@ -167,14 +197,15 @@ def weight_gradient_values(
     owners = -(-axes.channels // block) * axes.groups
     span = split_evenly(axes.n, -(-TASKS // owners))
     parts = -(-axes.n // span)
-    line = axes.out_size[1] * axes.out_size[2]
-    rows = split_evenly(axes.out_size[0], -(-axes.positions // (2 * LENGTH)))
+    spread = -(-axes.out_size[2] // HALF) * HALF
+    line = axes.out_size[1] * spread
+    rows = split_evenly(axes.out_size[0], -(-axes.out_size[0] * line // (2 * LENGTH)))
     chunk = max(1, min(span, LENGTH // (rows * line))) if rows == axes.out_size[0] else 1
     pitch = axes.pitch(rows)
-    length = max(WIDTH, chunk * rows * line)
-    panels_at = -(-4 * (chunk * block * pitch + WIDTH) // 64) * 64
-    pieces_at = panels_at + 4 * axes.outputs * length
-    tile_at = pieces_at + 4 * (DOT_COLS * length + WIDTH)
+    room = (chunk * rows * line + HALF) // WIDTH * WIDTH
+    panels_at = -(-4 * (chunk * block * pitch + spread + 3 * WIDTH) // 64) * 64
+    pieces_at = panels_at + 4 * (axes.outputs * room + WIDTH)
+    tile_at = pieces_at + 8 * -(-(room // HALF + 1) // 8) * 8
     values = {
         **axes.words(),
         "has_bias": int(has_bias),
@@ -184,12 +215,15 @@ def weight_gradient_values(
         "chunk": chunk,
         "rows": rows,
         "pitch": pitch,
-        "w_flip": int(accumulate),
+        "spread": spread,
+        "w_flip": int(spread % WIDTH > 0),
+        "depth": int(accumulate),
+        "panel_depth": room // HALF + 1,
         "panels_at": panels_at,
         "pieces_at": pieces_at,
         "tile_at": tile_at,
     }
     size = axes.groups * axes.outputs * (axes.channels * axes.taps + has_bias)
     jobs = [Job(weight_gradient, owners * parts), Job(sum_parts, -(-size // SUM_PART))]
-    scratch = Scratch(4 * parts * size, tile_at + 4 * DOT_ROWS * DOT_COLS)
+    scratch = Scratch(4 * parts * size, tile_at + 4 * DOT_FLOATS + 8 * DOT_COLS)
     return values, jobs, scratch

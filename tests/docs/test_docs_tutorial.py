@@ -50,7 +50,8 @@ def run(block: Block, folder: Path) -> str:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, f"{TUTORIAL}:{block.line}: exit {done.returncode}\n{done.stdout}"
+    end = "\n".join(done.stdout.splitlines()[-20:])
+    assert done.returncode == 0, f"{TUTORIAL}:{block.line}: exit {done.returncode}\n{end}"
     return done.stdout
 
 

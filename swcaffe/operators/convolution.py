@@ -71,17 +71,18 @@ class ConvGeometry:
         """Multiply-adds of one direction."""
         return math.prod(self.dst) * self.window
 
-    def taps(self) -> Iterator[tuple[Shape, tuple[slice, ...]]]:
-        """For each kernel position, the slices of the padded input that meet the outputs."""
+    def taps(self) -> Iterator[tuple[slice, ...]]:
+        """For each kernel position, in order, the part of the padded input that outputs meet."""
         for tap in itertools.product(*(range(k) for k in self.kernel)):
             starts = [t * d for t, d in zip(tap, self.dilation, strict=True)]
-            yield (
-                tap,
-                tuple(
-                    slice(a, a + s * (o - 1) + 1, s)
-                    for a, s, o in zip(starts, self.stride, self.out_size, strict=True)
-                ),
+            yield tuple(
+                slice(a, a + s * (o - 1) + 1, s)
+                for a, s, o in zip(starts, self.stride, self.out_size, strict=True)
             )
+
+    def by_tap(self, weights: Array) -> Array:
+        """Weights as (oc, ic / groups, kernel positions)."""
+        return weights.reshape(self.oc, self.ic // self.groups, -1)
 
     def padded(self, src: Array) -> Array:
         """`src` with zeros around it, wide enough for every tap of every output."""
@@ -137,12 +138,12 @@ class ConvForward(Operator):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Sum over kernel positions of one matrix product each."""
         g = self.geometry
-        src, weights = g.padded(inputs[0]), inputs[1].reshape(g.weights)
+        src, weights = g.padded(inputs[0]), g.by_tap(inputs[1])
         dst = np.zeros(g.dst, np.float32)
-        for tap, window in g.taps():
+        for t, window in enumerate(g.taps()):
             for ci, co in g.group_slices():
                 part = src[(slice(None), ci, *window)]
-                dst[:, co] += np.einsum("oi,ni...->no...", weights[(co, slice(None), *tap)], part)
+                dst[:, co] += np.einsum("oi,ni...->no...", weights[co, :, t], part)
         if self.has_bias:
             dst += inputs[2].reshape(-1, *(1 for _ in g.in_size))
         return (dst,)
@@ -179,13 +180,11 @@ class ConvBackwardData(Operator):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Sum over kernel positions of one matrix product each."""
         g = self.geometry
-        weights, diff_dst = inputs[0].reshape(g.weights), inputs[1].reshape(g.dst)
+        weights, diff_dst = g.by_tap(inputs[0]), inputs[1].reshape(g.dst)
         diff_src = g.padded(np.zeros(g.src, np.float32))
-        for tap, window in g.taps():
+        for t, window in enumerate(g.taps()):
             for ci, co in g.group_slices():
-                part = np.einsum(
-                    "oi,no...->ni...", weights[(co, slice(None), *tap)], diff_dst[:, co]
-                )
+                part = np.einsum("oi,no...->ni...", weights[co, :, t], diff_dst[:, co])
                 diff_src[(slice(None), ci, *window)] += part
         return (g.unpadded(diff_src),)
 
@@ -226,12 +225,13 @@ class ConvBackwardWeights(Operator):
         """One contraction over images and positions per kernel position."""
         g = self.geometry
         src, diff_dst = g.padded(inputs[0]), inputs[1].reshape(g.dst)
-        diff_weights, positions = np.zeros(g.weights, np.float32), math.prod(g.out_size)
-        for tap, window in g.taps():
+        diff_weights, positions = g.by_tap(np.zeros(g.weights, np.float32)), math.prod(g.out_size)
+        for t, window in enumerate(g.taps()):
             for ci, co in g.group_slices():
                 part = src[(slice(None), ci, *window)].reshape(g.n, ci.stop - ci.start, positions)
                 diff = diff_dst[:, co].reshape(g.n, co.stop - co.start, positions)
-                diff_weights[(co, slice(None), *tap)] = np.einsum("nop,nip->oi", diff, part)
+                diff_weights[co, :, t] = np.einsum("nop,nip->oi", diff, part)
+        diff_weights = diff_weights.reshape(g.weights)
         if not self.has_bias:
             return (diff_weights,)
         axes = (0, *range(2, diff_dst.ndim))

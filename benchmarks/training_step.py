@@ -1,6 +1,6 @@
 """Time of one training step (forward, backward, update), ours beside PyTorch's eager CPU step.
 
-    python benchmarks/training_step.py --peer PYTHON_WITH_TORCH [--nets lenet cifar10_quick] [--mesh]
+    python benchmarks/training_step.py --peer PYTHON_WITH_TORCH [--nets lenet] [--engines host sw26010:tile]
 
 Each contestant runs in a process of its own with two threads; they take turns, several steps a
 turn, and the medians over all turns are compared. Inputs are in memory; data loading is not part.
@@ -117,9 +117,9 @@ class Contestant:
         return statistics.median(self.times)
 
 
-def compare(net: str, peer: str, turns: int, steps: int, mesh: bool) -> None:
+def compare(net: str, peer: str, turns: int, steps: int, engines: list[str]) -> None:
     path, shape = str(MODELS / net / "train_val.prototxt"), repr(BATCH[net])
-    kinds = [("host", ""), ("sw26010", "tile"), *([("sw26010", "mesh")] if mesh else [])]
+    kinds = [tuple(f"{engine}:".split(":")[:2]) for engine in engines]
     contestants = [
         Contestant(
             f"{engine} {fidelity}".strip(), sys.executable, OURS, engine, fidelity, path, shape
@@ -149,10 +149,10 @@ def main() -> None:
     parser.add_argument("--nets", nargs="+", default=list(BATCH), choices=list(BATCH))
     parser.add_argument("--turns", type=int, default=15)
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--mesh", action="store_true", help="mesh fidelity too")
+    parser.add_argument("--engines", nargs="+", default=["host", "sw26010:tile", "sw26010:mesh"])
     args = parser.parse_args()
     for net in args.nets:
-        compare(net, args.peer, args.turns, args.steps, args.mesh)
+        compare(net, args.peer, args.turns, args.steps, args.engines)
 
 
 if __name__ == "__main__":

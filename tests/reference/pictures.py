@@ -20,27 +20,37 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
         return file["images"], file["labels"]
 
 
+def texture(count: int, channels: int, side: int, modulus: int) -> np.ndarray:
+    """((7 + 4 c) y + (11 + 2 c) x + 3 x y + 29 i) mod `modulus`, uint8 (count, channels, side, side).
+
+    Areas of one value, or rows repeated, would tie in maximum pooling, where implementations that
+    sum in another order part, and would pass the kinks of ReLU together.
+    """
+    i, c, y, x = np.ogrid[:count, :channels, :side, :side]
+    return (((7 + 4 * c) * y + (11 + 2 * c) * x + 3 * x * y + 29 * i) % modulus).astype(np.uint8)
+
+
 def grey(images: np.ndarray) -> np.ndarray:
-    """(n, 8, 8) of 0..16 -> uint8 (n, 1, 28, 28): times 15, pixels 3 x 3, border of 2 zeros."""
+    """(n, 8, 8) of 0..16 -> uint8 (n, 1, 28, 28).
+
+    15 x value, pixels repeated to 3 x 3, a border of 2 zeros, plus the texture modulo 16.
+    """
     large = (images * 15).repeat(3, axis=1).repeat(3, axis=2)
-    return np.pad(large, ((0, 0), (2, 2), (2, 2)))[:, None]
+    framed = np.pad(large, ((0, 0), (2, 2), (2, 2)))[:, None]
+    return framed + texture(len(images), 1, 28, 16)
 
 
 def colour(images: np.ndarray) -> np.ndarray:
     """(n, 8, 8) of 0..16 -> uint8 (n, 3, 32, 32).
 
     With v = 11 x value, pixels repeated to 4 x 4, the channels are v, 176 - v and |v - left
-    neighbour|, each plus the texture ((7 + 4 c) y + (11 + 2 c) x + 3 x y + 29 i) mod 64 of channel
-    c, row y, column x, picture i: without it, large areas of one value would pass the kinks of ReLU
-    and of maximum pooling together, and magnify rounding.
+    neighbour|, each plus its texture modulo 64.
     """
     v = images * 11
     left = np.pad(v, ((0, 0), (0, 0), (1, 0)))[:, :, :-1]
     edges = np.maximum(v, left) - np.minimum(v, left)
     large = np.stack([v, 176 - v, edges], axis=1).repeat(4, axis=2).repeat(4, axis=3)
-    i, c, y, x = np.ogrid[: len(images), :3, :32, :32]
-    texture = ((7 + 4 * c) * y + (11 + 2 * c) * x + 3 * x * y + 29 * i) % 64
-    return large + texture.astype(np.uint8)
+    return large + texture(len(images), 3, 32, 64)
 
 
 def datum(image: np.ndarray, label: int) -> bytes:

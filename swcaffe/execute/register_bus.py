@@ -65,9 +65,8 @@ class RegisterBuses:
         for cpe in cpes:
             for bus, queue in cpe.queues.items():
                 if queue:
-                    raise ProgramError(
-                        f"CPE {cpe.place} never receives {len(queue)} messages of its {bus.value} bus"
-                    )
+                    left = f"{len(queue)} messages of its {bus.value} bus"
+                    raise ProgramError(f"CPE {cpe.place} never receives {left}")
 
     def _targets(self, cpe: _Cpe, cpes: list[_Cpe]) -> list[_Cpe]:
         """The other CPEs on the bus of the message that `cpe` sends."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from swcaffe.arrays import Array, Shape
 from swcaffe.ir.buffer import MeshShape, Region
@@ -17,9 +17,13 @@ __all__ = ["Intrinsic", "Work"]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one call does on the whole mesh; `cycles` are those of the busiest CPE."""
+    """What one call does on the whole mesh; `cycles` are those of the busiest CPE.
+
+    pipeline  which of the two limits it: P0 computes, P1 loads, stores and sends
+    """
 
     cycles: int
+    pipeline: Literal["P0", "P1"] = "P1"
     flops: int = 0
     row_messages: int = 0
     col_messages: int = 0

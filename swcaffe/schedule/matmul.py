@@ -20,7 +20,7 @@ from swcaffe.ir.intrinsics.mesh_gemm import MeshGemm
 from swcaffe.ir.stmt import Reply
 from swcaffe.machine.spec import Machine
 
-__all__ = ["Images", "MatrixView", "Product", "ldm_bytes", "split"]
+__all__ = ["Images", "MatrixView", "Product", "ldm_bytes", "sketch", "split"]
 
 
 def split(total: int, limit: int, multiple: int = 1) -> int:
@@ -229,3 +229,19 @@ def ldm_bytes(product: Product, tile_m: int, tile_n: int, tile_k: int) -> int:
     cpes = product.machine.mesh.cpes
     slack = 8 * 32  # rounding of each buffer to a vector
     return (4 * c + (4 * slots + 8) * (a + b)) // cpes + bias // product.machine.mesh.rows + slack
+
+
+def sketch(product: Product, tile_m: int, tile_n: int, tile_k: int) -> float:
+    """Rough cycles of a product with these tiles: what orders candidates before they are priced."""
+    machine = product.machine
+    mesh, kernel, dma = machine.mesh, machine.kernel, machine.dma
+    a, b, c = (math.prod(s) / mesh.cpes for s in product.shapes(tile_m, tile_n, tile_k))
+    depth = -(-product.k // tile_k)
+    cycles_per_element = 4 * mesh.clock_hz * mesh.cpes / dma.peak_bytes_per_s
+    steps = mesh.rows * c / (kernel.tile_m * kernel.tile_n)
+    per_step = kernel.cycles_per_k * math.sqrt(a * b / c) + kernel.tile_cycles
+    compute = steps * per_step + (a + b) / 2
+    fetch = (a + b) * cycles_per_element + dma.start_cycles
+    store = (1 + product.accumulate) * (c * cycles_per_element + dma.start_cycles)
+    tile = depth * max(compute, fetch) + min(compute, fetch) + store
+    return -(-product.m // tile_m) * -(-product.n // tile_n) * tile

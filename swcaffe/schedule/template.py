@@ -28,6 +28,15 @@ class Template(ABC):
         """Configurations whose programs fit the machine; not empty unless `refuse` says so."""
 
     @abstractmethod
+    def sketch(self, op: Operator, config: Config, machine: Machine) -> float:
+        """Rough cycles, cheap to compute: orders configurations before some are priced."""
+
+    def shortlist(self, op: Operator, machine: Machine, limit: int) -> list[Config]:
+        """The `limit` configurations that the sketch likes best."""
+        configs = list(self.space(op, machine))
+        return sorted(configs, key=lambda config: self.sketch(op, config, machine))[:limit]
+
+    @abstractmethod
     def build(self, op: Operator, config: Config, machine: Machine) -> Program:
         """The program; its parameters are the operator's inputs, then its outputs."""
 

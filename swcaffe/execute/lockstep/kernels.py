@@ -182,7 +182,7 @@ def rlc_gemm(
     lanes: int,
     counts: Any,
 ) -> None:
-    """C (m, n) += A B over the buses, on every CPE. counts: += row messages, column messages, flops.
+    """C (m, n) += A B over the buses, on every CPE. counts: += row and column messages, flops.
 
     sizes m, n, k of the blocks; mesh rows, cols; tile rows and columns in registers. At each k the
     senders fill the receive queues with one register tile's operands, which all CPEs then consume.
@@ -283,8 +283,9 @@ def im2col(
     """
     for cpe in range(ldm.shape[0]):
         channels, images, height, width = extents[cpe]
+        taps = w[2] * w[3]
         for c in range(channels):
-            for tap in range(w[2] * w[3]):
+            for tap in range(taps):
                 y0 = tap // w[3] * w[6] + w[8]
                 x0 = tap % w[3] * w[7] + w[9]
                 for g in range(images):
@@ -310,10 +311,11 @@ def col2im(
     for cpe in range(ldm.shape[0]):
         channels, images, height, width = extents[cpe]
         plane_sums = np.zeros((height, width))
+        taps = w[2] * w[3]
         for c in range(channels):
             for g in range(images):
                 plane_sums[:] = 0
-                for tap in range(w[2] * w[3]):
+                for tap in range(taps):
                     y0 = tap // w[3] * w[6] + w[8]
                     x0 = tap % w[3] * w[7] + w[9]
                     at = (

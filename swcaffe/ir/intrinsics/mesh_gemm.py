@@ -99,6 +99,7 @@ class RlcGemm(Intrinsic):
         tiles = (m // kernel.tile_m) * (n // kernel.tile_n)
         return Work(
             cycles=tiles * (kernel.cycles_per_k * k + kernel.tile_cycles),
+            pipeline="P0",
             flops=2 * m * n * k * mesh.cpes,
             row_messages=tiles * k * kernel.tile_m * mesh.rows,
             col_messages=tiles * k * (kernel.tile_n // kernel.lanes) * mesh.cols,

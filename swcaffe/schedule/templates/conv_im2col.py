@@ -23,7 +23,7 @@ from swcaffe.operators.convolution import (
     ConvGeometry,
 )
 from swcaffe.schedule.columns import Columns, Planes
-from swcaffe.schedule.matmul import Images, MatrixView, Product, ldm_bytes, split
+from swcaffe.schedule.matmul import Images, MatrixView, Product, ldm_bytes, sketch, split
 from swcaffe.schedule.space import Config, ConfigSpace, Knob
 from swcaffe.schedule.template import Template, template_for
 
@@ -118,7 +118,8 @@ class ConvTemplate(Template):
 
     def space(self, op: Operator, machine: Machine) -> ConfigSpace:
         """Equal tiles that fit the LDM."""
-        g, parts = _geometry(op), Parts(machine, _geometry(op))
+        g = _geometry(op)
+        parts = Parts(machine, g)
         share = -(-g.n // machine.core_groups)
         by_rows = isinstance(op, ConvBackwardData)
         counts = {split(share, limit) for limit in IMAGES} | {min(g.n, machine.mesh.cols)}
@@ -133,14 +134,22 @@ class ConvTemplate(Template):
         )
 
         def fits(config: Config) -> bool:
-            b = Builder(self.name, (machine.mesh.rows, machine.mesh.cols))
-            params = parts.params(b, op)
-            col, span = parts.scratch(b, config["images"]), (0, config["images"])
-            product = self.product(parts, params, col, span, Affine())
-            tiles = (config["tile_m"], config["tile_n"], config["tile_k"])
-            return ldm_bytes(product, *tiles) <= machine.ldm.usable_bytes
+            product = self._sample(op, config, machine)
+            return ldm_bytes(product, *_tiles(config)) <= machine.ldm.usable_bytes
 
         return ConfigSpace(knobs, fits)
+
+    def _sample(self, op: Operator, config: Config, machine: Machine) -> Product:
+        """The product of the first image group and channel group."""
+        parts = Parts(machine, _geometry(op))
+        b = Builder(self.name, (machine.mesh.rows, machine.mesh.cols))
+        col = parts.scratch(b, config["images"])
+        return self.product(parts, parts.params(b, op), col, (0, config["images"]), Affine())
+
+    def sketch(self, op: Operator, config: Config, machine: Machine) -> float:
+        """That of the product, for all image groups; image moves are much the same for all."""
+        groups = -(-_geometry(op).n // config["images"])
+        return groups * sketch(self._sample(op, config, machine), *_tiles(config))
 
     def product_sizes(self, parts: Parts) -> tuple[int, int, int]:
         """m, n, k of the product of one image group, n and k without images."""
@@ -185,8 +194,8 @@ def _geometry(op: Operator) -> ConvGeometry:
     return cast("ConvForward | ConvBackwardData | ConvBackwardWeights", op).geometry
 
 
-def _emit(product: Product, b: Builder, config: Config) -> None:
-    product.emit(b, config["tile_m"], config["tile_n"], config["tile_k"])
+def _tiles(config: Config) -> tuple[int, int, int]:
+    return config["tile_m"], config["tile_n"], config["tile_k"]
 
 
 @template_for
@@ -226,7 +235,7 @@ class ConvForwardIm2col(ConvTemplate):
     ) -> None:
         """im2col, then the product."""
         parts.columns.write(b, params["src"], images, group, col)
-        _emit(self.product(parts, params, col, images, group), b, config)
+        self.product(parts, params, col, images, group).emit(b, *_tiles(config))
 
 
 @template_for
@@ -264,5 +273,5 @@ class ConvBackwardDataIm2col(ConvTemplate):
         config: Config,
     ) -> None:
         """The product, then col2im."""
-        _emit(self.product(parts, params, col, images, group), b, config)
+        self.product(parts, params, col, images, group).emit(b, *_tiles(config))
         parts.columns.sum(b, col, params["diff_src"], images, group)

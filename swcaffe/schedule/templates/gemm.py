@@ -9,7 +9,7 @@ from swcaffe.ir.stmt import Program
 from swcaffe.machine.spec import Machine
 from swcaffe.operators.base import Operator
 from swcaffe.operators.gemm import Gemm
-from swcaffe.schedule.matmul import MatrixView, Product, ldm_bytes, split
+from swcaffe.schedule.matmul import MatrixView, Product, ldm_bytes, sketch, split
 from swcaffe.schedule.space import Config, ConfigSpace, Knob
 from swcaffe.schedule.template import Template, template_for
 
@@ -54,6 +54,11 @@ class GemmTemplate(Template):
             return shares >= wanted and used <= machine.ldm.usable_bytes
 
         return ConfigSpace(knobs, fits)
+
+    def sketch(self, op: Operator, config: Config, machine: Machine) -> float:
+        """That of the product."""
+        _, product = _product(cast(Gemm, op), machine)
+        return sketch(product, config["tile_m"], config["tile_n"], config["tile_k"])
 
     def build(self, op: Operator, config: Config, machine: Machine) -> Program:
         """One product over the operands."""

@@ -1,0 +1,174 @@
+"""CostModel: seconds of a program on one core group.
+
+Counts are exact; only rates are a model. Time is told by two clocks, the CPEs' and the DMA
+engine's: a copy occupies the engine, a kernel the CPEs, and a Wait joins the two. Double buffering
+therefore overlaps exactly as far as the program's Waits allow. Loops are followed for their first
+iterations, and the last one's advance stands for the rest.
+
+All parallel iterations run one after the other: a chip that shares them among its core groups
+would be faster by at most their number.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from swcaffe.cost.count import count_copy
+from swcaffe.cost.rates import copy_seconds, work_seconds
+from swcaffe.errors import ProgramError
+from swcaffe.ir.expand import expand
+from swcaffe.ir.intrinsic import Intrinsic
+from swcaffe.ir.stmt import (
+    Alloc,
+    Apply,
+    Copy,
+    For,
+    If,
+    Program,
+    Recv,
+    Reply,
+    Send,
+    Seq,
+    Stmt,
+    Wait,
+)
+from swcaffe.ir.visitor import Visitor
+from swcaffe.machine.spec import Machine
+
+__all__ = ["CostModel", "Price"]
+
+SLOTS = 2
+"""Loops repeat after this many iterations: buffers are double at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Predicted time of a program, and what each resource is busy for, before overlap.
+
+    resources  "P0", "P1" (the CPEs' pipelines), "DMA", "register bus", "launch"
+    """
+
+    seconds: float
+    dma_bytes: int
+    resources: dict[str, float]
+
+    @property
+    def bound(self) -> str:
+        """The resource that is busy longest."""
+        return max(self.resources, key=lambda name: self.resources[name])
+
+
+class CostModel:
+    """Prices programs for one machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        """All figures come from `machine` and from `constants`."""
+        self.machine = machine
+
+    def price(self, program: Program) -> Price:
+        """Seconds and resources of one run on one core group."""
+        program = program if program.level == "cpe" else expand(program)
+        clock = _Clock(self.machine)
+        clock.visit(program.body)
+        resources = {**clock.busy, "launch": self.machine.launch_s}
+        return Price(self.machine.launch_s + clock.now, clock.dma_bytes, resources)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """One execution of a statement, averaged over its loops."""
+
+    latency: float = 0.0
+    transfer: float = 0.0
+    busy: dict[str, float] = field(default_factory=dict)
+
+
+class _Clock(Visitor[None]):
+    """Two clocks, and how long each resource is busy."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.now = 0.0
+        self.dma_free = 0.0
+        self.arrivals: dict[tuple[str, int], float] = {}
+        self.busy = {"P0": 0.0, "P1": 0.0, "DMA": 0.0, "register bus": 0.0}
+        self.dma_bytes = 0
+        self.loops: tuple[tuple[str, int], ...] = ()
+        self.values: dict[str, int] = {}
+        self._costs: dict[int, tuple[Stmt, _Cost]] = {}
+
+    def seq(self, stmt: Seq) -> None:
+        for part in stmt.body:
+            self.visit(part)
+
+    def for_(self, stmt: For) -> None:
+        """The first iterations, then the rest at the pace of the last of them.
+
+        What is left out is a multiple of SLOTS, so that double buffers stand where they would.
+        """
+        outer, self.loops = self.loops, (*self.loops, (stmt.var, stmt.extent))
+        followed = min(stmt.extent, SLOTS + stmt.extent % SLOTS)
+        now, busy = self.now, dict(self.busy)
+        for value in range(followed):
+            now, busy = self.now, dict(self.busy)
+            self.values[stmt.var] = value
+            self.seq(stmt.body)
+        left = stmt.extent - followed
+        shift = left * (self.now - now)
+        self.now += shift
+        self.dma_free += shift
+        self.arrivals = {word: at + shift for word, at in self.arrivals.items()}
+        for name, value_s in self.busy.items():
+            self.busy[name] = value_s + left * (value_s - busy[name])
+        self.loops = outer
+
+    def alloc(self, stmt: Alloc) -> None:
+        """Takes no time."""
+
+    def copy(self, stmt: Copy) -> None:
+        cost = self._cost(stmt)
+        self.dma_free = max(self.now, self.dma_free) + cost.transfer
+        self.arrivals[self._word(stmt.reply)] = self.dma_free + cost.latency
+        self.busy["DMA"] += cost.transfer
+
+    def wait(self, stmt: Wait) -> None:
+        self.now = max(self.now, self.arrivals[self._word(stmt.reply)])
+
+    def _word(self, reply: Reply) -> tuple[str, int]:
+        return reply.name, reply.slot.evaluate(self.values)
+
+    def apply(self, stmt: Apply) -> None:
+        cost = self._cost(stmt)
+        self.now += cost.transfer
+        for name, seconds in cost.busy.items():
+            self.busy[name] += seconds
+
+    def if_(self, stmt: If) -> None:
+        raise ProgramError("messages of single CPEs have no closed price")
+
+    def send(self, stmt: Send) -> None:
+        raise ProgramError("messages of single CPEs have no closed price")
+
+    def recv(self, stmt: Recv) -> None:
+        raise ProgramError("messages of single CPEs have no closed price")
+
+    def _cost(self, stmt: Copy | Apply) -> _Cost:
+        found = self._costs.get(id(stmt))
+        if found is None:
+            cost = self._copy_cost(stmt) if isinstance(stmt, Copy) else self._apply_cost(stmt)
+            found = self._costs[id(stmt)] = stmt, cost
+        return found[1]
+
+    def _copy_cost(self, stmt: Copy) -> _Cost:
+        times = math.prod(extent for _, extent in self.loops)
+        result = count_copy(stmt, self.machine, self.loops)
+        self.dma_bytes += 4 * result.elements
+        return _Cost(*copy_seconds(self.machine, result, times))
+
+    def _apply_cost(self, stmt: Apply) -> _Cost:
+        work = stmt.intrinsic.work(Intrinsic.sizes(stmt.args), self.machine)
+        seconds, mesh = work_seconds(self.machine, work), self.machine.mesh
+        longest = max(work.row_messages / mesh.rows, work.col_messages / mesh.cols)
+        busy = {work.pipeline: seconds, "register bus": longest / mesh.clock_hz}
+        return _Cost(transfer=seconds, busy=busy)

@@ -23,7 +23,7 @@ from swcaffe.engine.host.plans import fields
 from swcaffe.kernels import COLS, WIDTH
 from swcaffe.operators.convolution import ConvGeometry
 
-__all__ = ["LAYOUT", "Axes", "lay_out", "piece_up", "take_back"]
+__all__ = ["LAYOUT", "Axes", "join_line", "lay_out", "piece_up"]
 
 LAYOUT = fields(
     "src weights bias dst diff_weights diff_bias",
@@ -31,7 +31,7 @@ LAYOUT = fields(
     "in0 in1 in2 out0 out1 out2 stride0 stride1 stride2 pad0 pad1 pad2 "
     "lines columns phases pitch row_pitch line_pitch tap_offsets "
     "chunk block blocks depth panel_depth span rows row_step parts "
-    "spread gap taps2 tap_step tap_shift lines_at "
+    "spread gap taps0 taps2 tap_step tap_shift dilation0 dilation1 dilation2 lines_at "
     "w_group w_row w_channel w_flip w_taps "
     "panels_at tile_at pieces_at",
 )
@@ -110,6 +110,8 @@ class Axes:
         for axis in range(3):
             words[f"in{axis}"], words[f"out{axis}"] = self.in_size[axis], self.out_size[axis]
             words[f"stride{axis}"], words[f"pad{axis}"] = self.stride[axis], self.pad[axis]
+            words[f"dilation{axis}"] = self.dilation[axis]
+        words |= {"taps0": self.kernel[0], "taps2": self.kernel[2]}
         return {**words, "tap_offsets": self.tap_offsets()}
 
 
@@ -129,7 +131,7 @@ def lay_out(t: Any, image: int, channels: int, top: int, rows: int, copy: int) -
                 continue
             start = image + 4 * (c * plane + z_in * t.in1 * t.in2)
             if whole:
-                copy_words(start, out, t.row_pitch, end)
+                copy_words(start, out, t.row_pitch, (end - start) // 4)
                 continue
             for y in range(t.lines):
                 line, y_in = out + 4 * y * t.line_pitch, y - t.pad1
@@ -149,7 +151,8 @@ def _split_line(t: Any, line_in: int, line: int, end: int) -> None:
         base = line + 4 * phase * t.columns
         zero_words(base, first)
         if t.phases == 1:
-            copy_words(line_in + 4 * (first + skip), base + 4 * first, last - first, end)
+            start = line_in + 4 * (first + skip)
+            copy_words(start, base + 4 * first, last - first, (end - start) // 4)
         else:
             source, out = floats(line_in, t.in2), floats(base, t.columns)
             for x in range(first, last):
@@ -158,39 +161,19 @@ def _split_line(t: Any, line_in: int, line: int, end: int) -> None:
 
 
 @compiled
-def take_back(t: Any, copy: int, channels: int, rows: int, image: int) -> None:
-    """Write the input positions of a copy of whole planes to the planes at address `image`."""
-    for c in range(channels):
-        for z in range(t.in0):
-            for y in range(t.in1):
-                line_out = floats(image + 4 * ((c * t.in0 + z) * t.in1 + y) * t.in2, t.in2)
-                z_at, y_at = z + t.pad0, y + t.pad1
-                if z_at >= rows or y_at >= t.lines:
-                    for x in range(t.in2):
-                        line_out[x] = 0
-                    continue
-                line = copy + 4 * ((c * rows + z_at) * t.row_pitch + y_at * t.line_pitch)
-                _join_line(t, line, line_out)
-
-
-@compiled
-def _join_line(t: Any, line: int, line_out: Any) -> None:
-    """Undo `_split_line`; words no output meets are zero."""
+def join_line(t: Any, line: int, phase_pitch: int, line_out: int, room: int) -> None:
+    """Undo the splitting and padding of one line; no word from number `room` on is written."""
     for phase in range(t.phases):
         skip = phase - t.pad2
         first = max(0, -(skip // t.phases))
-        last = (t.in2 - 1 - skip) // t.phases + 1
-        count = max(0, min(last, t.columns) - first)
-        values = floats(line + 4 * (phase * t.columns + first), count)
+        count = max(0, (t.in2 - 1 - skip) // t.phases + 1 - first)
+        start = line + 4 * (phase * phase_pitch + first)
         if t.phases == 1:
-            out = line_out[first + skip :]
-            for x in range(count):
-                out[x] = values[x]
+            copy_words(start, line_out, count, room)
         else:
+            values, out = floats(start, count), floats(line_out, t.in2)
             for x in range(count):
-                line_out[(first + x) * t.phases + skip] = values[x]
-        for x in range(max(first, t.columns), last):
-            line_out[x * t.phases + skip] = 0
+                out[(first + x) * t.phases + skip] = values[x]
 
 
 @compiled

@@ -21,7 +21,6 @@ from numba.extending import intrinsic
 from swcaffe.kernels import WIDTH
 
 __all__ = [
-    "add_rows",
     "atomic_add",
     "atomic_load",
     "atomic_store",
@@ -37,6 +36,7 @@ __all__ = [
     "ints",
     "pause",
     "regrouped",
+    "sum_rows",
     "task_address",
     "words",
     "zero_vector",
@@ -160,18 +160,16 @@ def zero_vector(typing: Any, target: Any) -> Any:
 
 
 @compiled
-def copy_words(source: int, target: int, count: int, end: int) -> None:
-    """Copy `count` floats by whole vectors: may write WIDTH - 1 more, reads none from `end` on."""
-    safe = min(count, (end - source) // 4 - WIDTH + 1)
+def copy_words(source: int, target: int, count: int, room: int) -> None:
+    """Copy `count` floats by whole vectors; up to WIDTH - 1 more, but none from number `room` on."""
+    safe = min(count, room - WIDTH + 1)
     done = 0
     while done < safe:
         copy_vector(source + 4 * done, target + 4 * done)
         done += WIDTH
     if done < count:
-        left, right = (
-            floats(source + 4 * done, count - done),
-            floats(target + 4 * done, count - done),
-        )
+        left = floats(source + 4 * done, count - done)
+        right = floats(target + 4 * done, count - done)
         for x in range(count - done):
             right[x] = left[x]
 
@@ -204,21 +202,32 @@ def copy_lanes(typing: Any, source: Any, target: Any, lanes: Any) -> Any:
 
 
 @_intrinsic  # type: ignore[untyped-decorator]
-def add_rows(typing: Any, target: Any, source: Any, pitch: Any, count: Any) -> Any:
-    """Add to WIDTH floats those at `count` addresses, `pitch` bytes apart from `source` on."""
+def sum_rows(
+    typing: Any, target: Any, starts: Any, number: Any, offset: Any, pitch: Any, count: Any
+) -> Any:
+    """Set WIDTH floats to the sum of number * count rows.
+
+    The rows begin `offset` bytes behind the `number` addresses at the address `starts`, `count` of
+    them `pitch` bytes apart behind each.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        target, source, pitch, count = args
+        target, starts, number, offset, pitch, count = args
+        in_entry: Any = cgutils.alloca_once  # where LLVM turns it into a register
+        for_range: Any = cgutils.for_range
+        total = in_entry(builder, _VECTOR)
+        builder.store(ir.Constant(_VECTOR, [0.0] * WIDTH), total)
+        with for_range(builder, number) as outer:
+            start = builder.add(builder.load(_slot(builder, starts, outer.index)), offset)
+            with for_range(builder, count) as inner:
+                at = builder.add(start, builder.mul(inner.index, pitch))
+                row = builder.load(builder.inttoptr(at, _VECTOR.as_pointer()), align=4)
+                builder.store(builder.fadd(builder.load(total), row), total)
         place = builder.inttoptr(target, _VECTOR.as_pointer())
-        total = cgutils.alloca_once_value(builder, builder.load(place, align=4))
-        with cgutils.for_range(builder, count) as loop:
-            at = builder.add(source, builder.mul(loop.index, pitch))
-            row = builder.load(builder.inttoptr(at, _VECTOR.as_pointer()), align=4)
-            builder.store(builder.fadd(builder.load(total), row), total)
         builder.store(builder.load(total), place, align=4)
         return context.get_dummy_value()
 
-    return types.void(*[types.int64] * 4), generate
+    return types.void(*[types.int64] * 6), generate
 
 
 @_intrinsic  # type: ignore[untyped-decorator]

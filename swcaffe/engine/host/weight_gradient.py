@@ -60,11 +60,11 @@ def _outputs(
             at = ((n + b) * t.groups + group) * t.outputs + o
             source = t.dst + 4 * (at * t.positions + row0 * t.out1 * t.out2)
             if t.spread == t.out2:
-                copy_words(source, out, lines * t.out2, end)
+                copy_words(source, out, lines * t.out2, (end - source) // 4)
                 out += 4 * lines * t.spread
             else:
                 for _ in range(lines):
-                    copy_words(source, out, t.out2, end)
+                    copy_words(source, out, t.out2, (end - source) // 4)
                     zero_words(out + 4 * t.out2, t.spread - t.out2)
                     source += 4 * t.out2
                     out += 4 * t.spread

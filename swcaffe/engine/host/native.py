@@ -24,6 +24,7 @@ __all__ = [
     "atomic_add",
     "atomic_load",
     "atomic_store",
+    "best_of",
     "call_task",
     "carray",
     "compiled",
@@ -34,8 +35,10 @@ __all__ = [
     "doubles",
     "floats",
     "ints",
+    "join_pairs",
     "pause",
     "regrouped",
+    "split_pairs",
     "sum_rows",
     "task_address",
     "words",
@@ -159,9 +162,49 @@ def zero_vector(typing: Any, target: Any) -> Any:
     return types.void(types.int64), generate
 
 
+@_intrinsic  # type: ignore[untyped-decorator]
+def split_pairs(typing: Any, source: Any, even: Any, odd: Any) -> Any:
+    """Copy 2 WIDTH floats, those with even numbers to one address, the others to another."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = ir.VectorType(ir.IntType(32), WIDTH)
+        next_vector = builder.add(args[0], _WORD(4 * WIDTH))
+        pair = [
+            builder.load(builder.inttoptr(at, _VECTOR.as_pointer()), align=4)
+            for at in (args[0], next_vector)
+        ]
+        for first, target in ((0, args[1]), (1, args[2])):
+            chosen = ir.Constant(lanes, list(range(first, 2 * WIDTH, 2)))
+            pointer = builder.inttoptr(target, _VECTOR.as_pointer())
+            builder.store(builder.shuffle_vector(*pair, chosen), pointer, align=4)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 3), generate
+
+
+@_intrinsic  # type: ignore[untyped-decorator]
+def join_pairs(typing: Any, even: Any, odd: Any, target: Any) -> Any:
+    """Undo `split_pairs`."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = ir.VectorType(ir.IntType(32), WIDTH)
+        pair = [
+            builder.load(builder.inttoptr(at, _VECTOR.as_pointer()), align=4) for at in args[:2]
+        ]
+        for part in (0, 1):
+            numbers = [lane // 2 + lane % 2 * WIDTH + part * WIDTH // 2 for lane in range(WIDTH)]
+            at = builder.add(args[2], _WORD(4 * WIDTH * part))
+            pointer = builder.inttoptr(at, _VECTOR.as_pointer())
+            mixed = builder.shuffle_vector(*pair, ir.Constant(lanes, numbers))
+            builder.store(mixed, pointer, align=4)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 3), generate
+
+
 @compiled
 def copy_words(source: int, target: int, count: int, room: int) -> None:
-    """Copy `count` floats by whole vectors; up to WIDTH - 1 more, but none from number `room` on."""
+    """Copy `count` floats by whole vectors, up to WIDTH - 1 more but none from `room` on."""
     safe = min(count, room - WIDTH + 1)
     done = 0
     while done < safe:
@@ -228,6 +271,59 @@ def sum_rows(
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 6), generate
+
+
+@_intrinsic  # type: ignore[untyped-decorator]
+def best_of(
+    typing: Any,
+    best: Any,
+    place: Any,
+    source: Any,
+    offsets: Any,
+    places: Any,
+    taps: Any,
+    first: Any,
+    stride: Any,
+) -> Any:
+    """Set WIDTH floats to the largest of `taps` candidates each, and WIDTH int32 to its place.
+
+    Candidate t of lane x is word `offsets[t] + x` behind `source`; its place is
+    `first + places[t] + x * stride`. The first of equals wins; NaN and -FLT_MAX never do: place -1.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        best, place, source, offsets, places, taps, first, stride = args
+        small = ir.VectorType(ir.IntType(32), WIDTH)
+
+        def splat(word: Any) -> Any:
+            undefined = ir.Constant(small, ir.Undefined)
+            value = builder.trunc(word, ir.IntType(32))
+            one = builder.insert_element(undefined, value, ir.IntType(32)(0))
+            return builder.shuffle_vector(one, undefined, ir.Constant(small, [0] * WIDTH))
+
+        in_entry: Any = cgutils.alloca_once  # where LLVM turns it into a register
+        for_range: Any = cgutils.for_range
+        top, where = in_entry(builder, _VECTOR), in_entry(builder, small)
+        builder.store(ir.Constant(_VECTOR, [-float(np.finfo(np.float32).max)] * WIDTH), top)
+        builder.store(ir.Constant(small, [-1] * WIDTH), where)
+        lanes = builder.mul(ir.Constant(small, list(range(WIDTH))), splat(stride))
+        lanes = builder.add(lanes, splat(first))
+        with for_range(builder, taps) as loop:
+            skip = builder.mul(builder.load(_slot(builder, offsets, loop.index)), _WORD(4))
+            pointer = builder.inttoptr(builder.add(source, skip), _VECTOR.as_pointer())
+            value = builder.load(pointer, align=4)
+            at = builder.add(lanes, splat(builder.load(_slot(builder, places, loop.index))))
+            old, old_at = builder.load(top), builder.load(where)
+            larger = builder.fcmp_ordered(">", value, old)
+            builder.store(builder.select(larger, value, old), top)
+            builder.store(builder.select(larger, at, old_at), where)
+        for value, target in ((top, best), (where, place)):
+            loaded = builder.load(value)
+            pointer = builder.inttoptr(target, loaded.type.as_pointer())
+            builder.store(loaded, pointer, align=4)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 8), generate
 
 
 @_intrinsic  # type: ignore[untyped-decorator]

@@ -34,7 +34,7 @@ LINE_BYTES = 192 * 1024
 
 @compiled
 def _pack_outputs(t: Any, source: int, first: int, panel: int) -> None:
-    """Panel (outputs, COLS) of the positions from `first` on; the last may be filled with anything."""
+    """Panel (outputs, COLS) of the positions from `first` on, anything behind the last."""
     end = t.dst + 4 * t.n * t.groups * t.outputs * t.positions
     width = min(COLS, t.positions - first)
     for p in range(t.outputs):

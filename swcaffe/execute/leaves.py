@@ -123,8 +123,18 @@ def _im2col(
     assert isinstance(op, Im2col), "leaf table"
     columns, strip = boxes
     w = _windows(op.windows)
+    cpe, factors = np.arange(m.mesh.cpes), dict(op.first.terms)
+    row, col = cpe // m.mesh.cols, cpe % m.mesh.cols
     kernels.im2col(
-        ldms.floats, columns.at, columns.strides[1:], strip.at, strip.strides, strip.extents, w
+        ldms.floats,
+        columns.at,
+        columns.strides,
+        columns.extents,
+        factors.get("ROW", 0) * row + factors.get("COL", 0) * col,
+        strip.at,
+        strip.strides,
+        strip.extents,
+        w,
     )
 
 

@@ -12,121 +12,12 @@ from dataclasses import dataclass
 from swcaffe.ir.buffer import Along, Buffer
 from swcaffe.ir.builder import Builder, Span, box, round_up
 from swcaffe.ir.expr import Affine, Slot
-from swcaffe.ir.intrinsics.im2col import Col2im, Im2col, Pair, Windows
+from swcaffe.ir.intrinsics.im2col import Col2im, Im2col
 from swcaffe.ir.stmt import Reply
 from swcaffe.machine.spec import Machine
-from swcaffe.operators.convolution import ConvGeometry
+from swcaffe.schedule.strips import Planes, Strip, runs, strips_for_images, strips_for_outputs
 
-__all__ = ["Columns", "Planes"]
-
-
-@dataclass(frozen=True, slots=True)
-class Planes:
-    """A convolution of one or two spatial axes, as rows and columns."""
-
-    channels: int
-    size: Pair
-    out: Pair
-    kernel: Pair
-    stride: Pair
-    pad: Pair
-    dilation: Pair
-
-    @classmethod
-    def of(cls, g: ConvGeometry) -> Planes:
-        """A one-dimensional convolution is one row."""
-
-        def pair(values: tuple[int, ...], alone: int) -> Pair:
-            return (alone, values[0]) if len(values) == 1 else (values[0], values[1])
-
-        return cls(
-            g.ic // g.groups,
-            pair(g.in_size, 1),
-            pair(g.out_size, 1),
-            pair(g.kernel, 1),
-            pair(g.stride, 1),
-            pair(g.pad, 0),
-            pair(g.dilation, 1),
-        )
-
-    @property
-    def taps(self) -> int:
-        """Positions of a window."""
-        return self.kernel[0] * self.kernel[1]
-
-    @property
-    def window(self) -> int:
-        """Rows of the column matrix."""
-        return self.channels * self.taps
-
-    @property
-    def positions(self) -> int:
-        """Outputs of one image and channel: columns of the column matrix for each image."""
-        return self.out[0] * self.out[1]
-
-
-@dataclass(frozen=True, slots=True)
-class Strip:
-    """Output rows and the image rows that belong to them; `shift` as in Windows."""
-
-    out: Pair
-    src: Pair
-    shift: int
-
-    def follows(self, other: Strip, step: Pair) -> bool:
-        """Whether this is `other` moved on by `step` (output rows, image rows)."""
-        moved = other.out[0] + step[0], other.src[0] + step[1]
-        same = (self.out[1], self.src[1], self.shift) == (other.out[1], other.src[1], other.shift)
-        return same and (self.out[0], self.src[0]) == moved
-
-
-def _for_outputs(planes: Planes, rows: int) -> list[Strip]:
-    """Strips of `rows` output rows with the image rows that their windows touch."""
-    strips = []
-    stride, reach = planes.stride[0], planes.dilation[0] * (planes.kernel[0] - 1) + 1
-    for first in range(0, planes.out[0], rows):
-        count = min(rows, planes.out[0] - first)
-        top = first * stride - planes.pad[0]
-        low = min(max(top, 0), planes.size[0] - 1)
-        high = max(min(top + (count - 1) * stride + reach, planes.size[0]), low + 1)
-        strips.append(Strip((first, count), (low, high - low), top - low))
-    return strips
-
-
-def _for_images(planes: Planes, rows: int) -> list[Strip]:
-    """Strips of `rows` image rows with the output rows whose windows touch them."""
-    strips = []
-    stride, reach = planes.stride[0], planes.dilation[0] * (planes.kernel[0] - 1)
-    for first in range(0, planes.size[0], rows):
-        count = min(rows, planes.size[0] - first)
-        low = -(-(first + planes.pad[0] - reach) // stride)
-        high = (first + count - 1 + planes.pad[0]) // stride + 1
-        low = min(max(low, 0), planes.out[0] - 1)
-        high = max(min(high, planes.out[0]), low + 1)
-        shift = low * stride - planes.pad[0] - first
-        strips.append(Strip((low, high - low), (first, count), shift))
-    return strips
-
-
-def _runs(strips: list[Strip]) -> list[tuple[Strip, int, Pair]]:
-    """(first strip, how many, step) of stretches that one loop covers."""
-    runs: list[tuple[Strip, int, Pair]] = []
-    for strip in strips:
-        if runs:
-            first, count, step = runs[-1]
-            if count == 1:
-                step = strip.out[0] - first.out[0], strip.src[0] - first.src[0]
-            last = count - 1
-            before = Strip(
-                (first.out[0] + last * step[0], first.out[1]),
-                (first.src[0] + last * step[1], first.src[1]),
-                first.shift,
-            )
-            if strip.follows(before, step):
-                runs[-1] = first, count + 1, step
-                continue
-        runs.append((strip, 1, (0, 0)))
-    return runs
+__all__ = ["Columns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +65,7 @@ class Columns:
         return channels.ways(mesh), images.ways(mesh)
 
     def _strips(self, rows: int, by_image_rows: bool) -> list[Strip]:
-        return (_for_images if by_image_rows else _for_outputs)(self.planes, rows)
+        return (strips_for_images if by_image_rows else strips_for_outputs)(self.planes, rows)
 
     def _bytes(self, channels: int, images: int, rows: int, by_image_rows: bool) -> int:
         """LDM bytes of the largest strip: what is fetched is there twice."""
@@ -184,11 +75,6 @@ class Columns:
         src = max(strip.src[1] for strip in strips) * self.planes.size[1]
         out = max(strip.out[1] for strip in strips) * self.planes.out[1] * self.planes.taps
         return 4 * units * (src + 2 * out if by_image_rows else 2 * src + out)
-
-    def _windows(self, strip: Strip) -> Windows:
-        p = self.planes
-        out, shift = (strip.out[1], p.out[1]), (strip.shift, -p.pad[1])
-        return Windows(out, p.kernel, p.stride, p.dilation, shift)
 
     def _tiles(
         self, b: Builder, channels: int, images: int, strip: Strip, fetched: str
@@ -211,7 +97,7 @@ class Columns:
         """body(strip, where) for each kind of strip, in a loop over its positions."""
         tiling = self.tiling(images, by_image_rows=by_image_rows)
         assert tiling is not None, "the template refuses what does not fit"
-        for strip, count, step in _runs(self._strips(tiling[1], by_image_rows)):
+        for strip, count, step in runs(self._strips(tiling[1], by_image_rows)):
             with b.loop("y", count) as y:
                 at = (y * step[0] + strip.out[0]) * self.planes.out[1]
                 body(strip, Place(at, y * step[1] + strip.src[0], tiling[0]))
@@ -232,7 +118,7 @@ class Columns:
                 b.wait(Reply("src", slot))
                 valid = box(matrix, channels * taps, count)
                 strip_region = box(tile, channels, count, slot=slot)
-                b.apply(Im2col(self._windows(strip)), valid, strip_region)
+                b.apply(Im2col(self.planes.windows(strip)), valid, strip_region)
                 mem = box(columns, (channel * taps, channels * taps), count, (place.at, positions))
                 b.put(valid, mem, Reply("columns"))
                 b.wait(Reply("columns"))
@@ -257,7 +143,7 @@ class Columns:
                 b.wait(Reply("columns", slot))
                 valid = box(tile, channels, count)
                 source = box(matrix, channels * taps, count, slot=slot)
-                b.apply(Col2im(self._windows(strip)), valid, source)
+                b.apply(Col2im(self.planes.windows(strip)), valid, source)
                 mem = box(dst, images, (group, 1), (channel, channels), (place.row, strip.src[1]))
                 b.put(valid, mem, Reply("dst"), (2, 0, 3, 4))
                 b.wait(Reply("dst"))

@@ -14,7 +14,13 @@ from swcaffe.machine import sw26010, toy  # noqa: F401  each registers its machi
 from swcaffe.machine.spec import MACHINES, Machine
 from swcaffe.operators.base import Operator
 from swcaffe.schedule.template import TEMPLATES
-from swcaffe.schedule.templates import conv_im2col, conv_weights, gemm  # noqa: F401  register
+from swcaffe.schedule.templates import (  # noqa: F401  each registers itself
+    conv_im2col,
+    conv_ldm,
+    conv_weights,
+    conv_weights_ldm,
+    gemm,
+)
 
 __all__ = ["Fidelity", "SunwayEngine", "create"]
 
@@ -38,7 +44,7 @@ class SunwayEngine(Engine):
         self.candidates = Candidates()
         groups = CoreGroups(machine, threads) if fidelity == "tile" else None
         for op_class, templates in TEMPLATES.items():
-            self.candidates.add(op_class, *(Scheduled(t, machine, groups) for t in templates))
+            self.candidates.add(op_class, Scheduled(templates, machine, groups))
         self._mpe = MpePlanner(machine, threads)
 
     def make_plan(self, op: Operator) -> Plan:

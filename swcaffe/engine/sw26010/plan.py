@@ -32,12 +32,13 @@ class ProgramPlan(Plan):
         self,
         op: Operator,
         scheduled: Scheduled,
+        template: str,
         config: Config,
         program: Program,
         price: Price,
     ) -> None:
         """Prepare the executor of a verified program."""
-        super().__init__(op, f"{scheduled.machine.name}: {scheduled.name}")
+        super().__init__(op, f"{scheduled.machine.name}: {template}")
         self.config, self.program, self.price = config, program, price
         self.counters: Counters | None = None
         self._tile: TileExecutor | None = None
@@ -72,24 +73,33 @@ class ProgramPlan(Plan):
 
 
 class Scheduled:
-    """A candidate: one template on one machine, at tile fidelity with `groups`, else at mesh."""
+    """A candidate: the templates of an operator class, at tile fidelity with `groups`, else mesh."""
 
-    def __init__(self, template: Template, machine: Machine, groups: CoreGroups | None) -> None:
+    name = "schedules"
+
+    def __init__(
+        self, templates: list[Template], machine: Machine, groups: CoreGroups | None
+    ) -> None:
         """`groups` are shared by all plans of the engine."""
-        self.name = template.name
         self.machine, self.groups = machine, groups
-        self._template, self._model = template, CostModel(machine)
+        self._templates, self._model = templates, CostModel(machine)
 
     def supports(self, op: Operator) -> Refusal | None:
-        """What the template says."""
-        reason = self._template.refuse(op, self.machine)
-        return None if reason is None else Refusal(reason)
+        """Refused if every template refuses."""
+        reasons = {template.name: template.refuse(op, self.machine) for template in self._templates}
+        if None in reasons.values():
+            return None
+        return Refusal("; ".join(f"{name}: {reason}" for name, reason in reasons.items()))
 
     def plan(self, op: Operator) -> ProgramPlan:
-        """The cheapest of the configurations that the sketch likes best."""
-        configs = self._template.shortlist(op, self.machine, PRICED)
-        programs = [self._template.build(op, config, self.machine) for config in configs]
-        prices = [self._model.price(program) for program in programs]
-        best = min(range(len(configs)), key=lambda i: prices[i].seconds)
-        verify(programs[best], self.machine)
-        return ProgramPlan(op, self, configs[best], programs[best], prices[best])
+        """The cheapest of the configurations that each template's sketch likes best."""
+        priced = [
+            (self._model.price(program), template, config, program)
+            for template in self._templates
+            if template.refuse(op, self.machine) is None
+            for config in template.shortlist(op, self.machine, PRICED)
+            for program in [template.build(op, config, self.machine)]
+        ]
+        price, template, config, program = min(priced, key=lambda entry: entry[0].seconds)
+        verify(program, self.machine)
+        return ProgramPlan(op, self, template.name, config, program, price)

@@ -1,21 +1,24 @@
 """Im2col and Col2im: the windows of a strip of image rows as a matrix, and the way back.
 
 The strip is (channels, images, rows, cols), the matrix (channels * taps, images, positions), with
-positions row by row and taps in row-major order of the window. Both are local: channels and images
-are dealt alike over the mesh, so each CPE has all rows, taps and positions of its own planes.
+positions row by row and taps in row-major order of the window. Both are local: images are dealt
+alike over the mesh, and channels too, so each CPE has all taps of its own planes. Im2col also takes
+a strip whose channels every CPE has, and then writes only the CPE's share of the matrix rows.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, TypeAlias
 
 import numpy as np
 
 from swcaffe.arrays import Array, Shape
-from swcaffe.ir.buffer import Region
+from swcaffe.ir.buffer import Along, MeshShape, Region
+from swcaffe.ir.expr import ZERO, Affine
 from swcaffe.ir.intrinsic import Intrinsic, Work
+from swcaffe.ir.stmt import Apply, Stmt
 from swcaffe.machine.spec import Machine
 
 __all__ = ["Col2im", "Im2col", "Windows"]
@@ -58,11 +61,15 @@ class Windows:
 
 @dataclass(frozen=True, slots=True)
 class Im2col(Intrinsic):
-    """matrix = windows of the strip, zero in the padding. Arguments: matrix, strip."""
+    """matrix = windows of the strip, zero in the padding. Arguments: matrix, strip.
+
+    first  row of the whole matrix that is row 0 of a CPE's block, where only rows are dealt
+    """
 
     name: ClassVar[str] = "im2col"
     c_name: ClassVar[str] = "sw_im2col"
     windows: Windows
+    first: Affine = ZERO
 
     def tile(self, *args: Array) -> None:
         """One gather."""
@@ -79,6 +86,23 @@ class Im2col(Intrinsic):
     def writes(self, args: tuple[Region, ...]) -> tuple[Region, ...]:
         """The matrix."""
         return args[:1]
+
+    def refuse(self, args: tuple[Region, ...], machine: Machine) -> str | None:
+        """Images dealt alike; channels too, or by matrix rows alone; positions not at all."""
+        matrix, strip = (region.buffer.partition for region in args)
+        if matrix[1] is not strip[1] or set(matrix[2:] + strip[2:]) != {Along.NONE}:
+            return "images must be dealt alike, and rows and positions not at all"
+        if strip[0] not in (matrix[0], Along.NONE):
+            return f"channels are dealt by {strip[0].value}, matrix rows by {matrix[0].value}"
+        return None
+
+    def expand(self, args: tuple[Region, ...], blocks: tuple[Region, ...], mesh: MeshShape) -> Stmt:
+        """Local; where only matrix rows are dealt, each CPE starts at its own row."""
+        along = args[0].buffer.partition[0]
+        if args[1].buffer.partition[0] is along:
+            return Apply(self, blocks)
+        first = along.index(mesh) * blocks[0].buffer.shape[0]
+        return Apply(replace(self, first=first), blocks)
 
     def work(self, sizes: tuple[Shape, ...], machine: Machine) -> Work:
         """One load and one store of each element: shifted rows are not aligned to vectors."""

@@ -22,12 +22,13 @@ from swcaffe.operators.convolution import (
     ConvForward,
     ConvGeometry,
 )
-from swcaffe.schedule.columns import Columns, Planes
+from swcaffe.schedule.columns import Columns
 from swcaffe.schedule.matmul import Images, MatrixView, Product, ldm_bytes, sketch, split
 from swcaffe.schedule.space import Config, ConfigSpace, Knob
+from swcaffe.schedule.strips import Planes
 from swcaffe.schedule.template import Template, template_for
 
-__all__ = ["ConvBackwardDataIm2col", "ConvForwardIm2col", "ConvTemplate", "Parts"]
+__all__ = ["ConvBackwardDataIm2col", "ConvForwardIm2col", "ConvTemplate", "Parts", "geometry_of"]
 
 IMAGES = (8, 16, 32)
 """Images that share a column matrix."""
@@ -106,7 +107,7 @@ class ConvTemplate(Template):
 
     def refuse(self, op: Operator, machine: Machine) -> str | None:
         """One or two spatial axes, and a strip of one row that fits the LDM."""
-        g = _geometry(op)
+        g = geometry_of(op)
         if len(g.in_size) not in (1, 2):
             return f"{len(g.in_size)} spatial axes, 1 or 2 are scheduled"
         if min(*g.src, *g.dst, *g.kernel) < 1:
@@ -118,7 +119,7 @@ class ConvTemplate(Template):
 
     def space(self, op: Operator, machine: Machine) -> ConfigSpace:
         """Equal tiles that fit the LDM."""
-        g = _geometry(op)
+        g = geometry_of(op)
         parts = Parts(machine, g)
         share = -(-g.n // machine.core_groups)
         by_rows = isinstance(op, ConvBackwardData)
@@ -141,14 +142,14 @@ class ConvTemplate(Template):
 
     def _sample(self, op: Operator, config: Config, machine: Machine) -> Product:
         """The product of the first image group and channel group."""
-        parts = Parts(machine, _geometry(op))
+        parts = Parts(machine, geometry_of(op))
         b = Builder(self.name, (machine.mesh.rows, machine.mesh.cols))
         col = parts.scratch(b, config["images"])
         return self.product(parts, parts.params(b, op), col, (0, config["images"]), Affine())
 
     def sketch(self, op: Operator, config: Config, machine: Machine) -> float:
         """That of the product, for all image groups; image moves are much the same for all."""
-        groups = -(-_geometry(op).n // config["images"])
+        groups = -(-geometry_of(op).n // config["images"])
         return groups * sketch(self._sample(op, config, machine), *_tiles(config))
 
     def product_sizes(self, parts: Parts) -> tuple[int, int, int]:
@@ -163,7 +164,7 @@ class ConvTemplate(Template):
 
     def build(self, op: Operator, config: Config, machine: Machine) -> Program:
         """A parallel loop over image groups, in it one over channel groups."""
-        parts = Parts(machine, _geometry(op))
+        parts = Parts(machine, geometry_of(op))
         b = Builder(self.name, (machine.mesh.rows, machine.mesh.cols))
         params = parts.params(b, op)
 
@@ -190,7 +191,8 @@ class ConvTemplate(Template):
         raise NotImplementedError
 
 
-def _geometry(op: Operator) -> ConvGeometry:
+def geometry_of(op: Operator) -> ConvGeometry:
+    """The sizes of any of the three directions."""
     return cast("ConvForward | ConvBackwardData | ConvBackwardWeights", op).geometry
 
 

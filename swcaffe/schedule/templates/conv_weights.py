@@ -20,7 +20,7 @@ from swcaffe.operators.convolution import ConvBackwardWeights
 from swcaffe.schedule.matmul import MatrixView, Product, split
 from swcaffe.schedule.space import Config
 from swcaffe.schedule.template import template_for
-from swcaffe.schedule.templates.conv_im2col import ConvTemplate, Parts
+from swcaffe.schedule.templates.conv_im2col import ConvTemplate, Parts, geometry_of
 
 __all__ = ["ConvBackwardWeightsIm2col"]
 
@@ -49,28 +49,32 @@ class ConvBackwardWeightsIm2col(ConvTemplate):
             trans_b=True,
         )
 
+    def shares(self, op: Operator, machine: Machine) -> int:
+        """Core groups that take an equal share of the images."""
+        n = geometry_of(op).n
+        return next(count for count in range(machine.core_groups, 0, -1) if n % count == 0)
+
     def build(self, op: Operator, config: Config, machine: Machine) -> Program:
         """Shares in parallel into scratch, then their sum."""
         conv = cast(ConvBackwardWeights, op)
         b = Builder(self.name, (machine.mesh.rows, machine.mesh.cols))
         parts = Parts(machine, conv.geometry)
         params = parts.params(b, op)
-        n = conv.geometry.n
-        shares = next(s for s in range(machine.core_groups, 0, -1) if n % s == 0)
+        n, shares = conv.geometry.n, self.shares(op, machine)
         outputs = [operand.name for operand in op.outputs]
         partial: dict[str, Buffer] = {
             name: b.scratch(f"partial_{name}", (shares, *params[name].shape)) for name in outputs
         }
         with b.loop("share", shares, parallel=True) as share:
             images = share * (n // shares), n // shares
-            self._weights(b, parts, {**params, **partial}, images, share, config)
+            self.emit_weights(b, parts, {**params, **partial}, images, share, config)
             if "diff_bias" in partial:
                 self._bias(b, parts, params["diff_dst"], partial["diff_bias"], images, share)
         for name in outputs:
             _add_up(b, parts, partial[name], params[name], conv.accumulate)
         return b.build()
 
-    def _weights(
+    def emit_weights(
         self,
         b: Builder,
         parts: Parts,

@@ -35,7 +35,8 @@ for set in train test; do
     [ "$set" = train ] && files=train || files=t10k
     if [ ! -d "data/mnist/mnist_${set}_lmdb" ]; then
         swcaffe convert_mnist_data "data/mnist/$files-images-idx3-ubyte" \
-            "data/mnist/$files-labels-idx1-ubyte" "data/mnist/mnist_${set}_lmdb"
+            "data/mnist/$files-labels-idx1-ubyte" "data/mnist/mnist_${set}_lmdb" \
+            2> >(grep -v Processed >&2)
     fi
 done
 
@@ -61,7 +62,9 @@ tests = [event for event in events if event["event"] == "test"]
 source = json.loads(pathlib.Path("data/mnist/SOURCE.json").read_text())
 accuracy = tests[-1]["outputs"]["accuracy"]
 print(f"test accuracy {accuracy:.4f} after {iterations} iterations")
-print(f"data set: {source['dataset']}, {source['records']} records, from {source['origin']}")
+records = source["records"]
+print(f"data set: {source['dataset']}, {records['train']} training and {records['test']} test records,")
+print(f"from {source['origin']}")
 if source["full"] and iterations >= 1000:
     goal = 0.99 if iterations >= 10000 else 0.98
     verdict = "as it should be" if accuracy >= goal else "TOO LOW"

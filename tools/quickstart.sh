@@ -43,12 +43,14 @@ done
 folder=quickstart-$(date +%Y%m%d-%H%M%S)
 mkdir "$folder"
 echo "== 4/5 training LeNet for $iterations iterations (log in $folder/train.log)"
+interval=$((iterations / 10 > 100 ? iterations / 10 : 100))
 sed -e "s/^max_iter:.*/max_iter: $iterations/" \
+    -e "s/^display:.*/display: 20/" -e "s/^test_interval:.*/test_interval: $interval/" \
     -e "s#^snapshot_prefix:.*#snapshot_prefix: \"$folder/lenet\"#" \
     prototxt_models/lenet/solver.prototxt > "$folder/solver.prototxt"
 swcaffe train --solver "$folder/solver.prototxt" --engine "${ENGINE:-sw26010}" \
     --log_json "$folder/train.json" 2>&1 | tee "$folder/train.log" |
-    grep --line-buffered -E '(Iteration [0-9]+ \(|Test net output|Use )' | cut -d']' -f2-
+    grep --line-buffered -E '(Iteration [0-9]*00 \(|Test net output|Use )' | cut -d']' -f2-
 
 echo "== 5/5 result"
 python - "$folder" "$iterations" <<'PY'

@@ -100,6 +100,7 @@ class Solver:
         self._losses: deque[float] = deque(maxlen=param.average_loss)
         self._shown_at = 0.0
         self._shown_iter = -1
+        self._resumed = False
         for path in _comma_lists(param.weights):
             self.load_weights(path)
         say(57, "Solver scaffolding done.")
@@ -186,9 +187,15 @@ class Solver:
         say(309, "Optimization Done.")
 
     def step(self, iterations: int) -> None:
-        """Run up to `iterations` iterations; fewer if an action asks to stop."""
+        """Run up to `iterations` iterations; fewer if an action asks to stop.
+
+        The displayed loss is averaged from this call on, as in Caffe, unless a run was resumed.
+        """
         p = self.param
         stop = self.iter + iterations
+        if not self._resumed:
+            self._losses.clear()
+        self._resumed = False
         if self._shown_iter < 0:
             self._shown_at = time.perf_counter()
         while self.iter < stop:
@@ -370,6 +377,7 @@ class Solver:
         self.learning_rate.current_step = state.current_step
         self._losses.clear()
         self._losses.extend(float(v) for v in state.extra.get("solver/losses", ()))
+        self._resumed = True
         self._restore_layers(state)
 
     def _set_seed(self, seed: int) -> None:

@@ -284,3 +284,17 @@ def test_callbacks_run_in_order(files: Files, make: Make) -> None:
     solver.on_gradients_ready.append(lambda: seen.append("ready"))
     solver.step(2)
     assert seen == ["start", "ready"] * 2
+
+
+def test_the_displayed_loss_is_averaged_from_each_call_on(files: Files, make: Make) -> None:
+    solver = make(files())
+    losses = shown_losses(solver)
+    raw: list[float] = []
+    solver.listeners.append(
+        lambda e: raw.append(float(str(e["loss"]))) if e["event"] == "iteration" else None
+    )
+    solver.step(6)
+    solver.step(2)
+    assert losses[3] == pytest.approx(np.mean(raw[:4]))
+    assert losses[5] == pytest.approx(np.mean(raw[2:6]))
+    assert losses[6] == pytest.approx(raw[6])

@@ -7,6 +7,7 @@ loops, are a cyclic convolution of one histogram for each loop and axis.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -57,7 +58,7 @@ def blocks(axes: tuple[Axis, ...]) -> Blocks:
 @lru_cache(maxsize=16384)
 def _residues(line: int, extent: int, stride: int) -> I64:
     """How often each residue of stride * i modulo `line` occurs for i < extent."""
-    period = line // np.gcd(line, stride % line) if stride % line else 1
+    period = line // math.gcd(line, stride % line)
     index = np.arange(period)
     times = extent // period + (index < extent % period)
     result = np.zeros(line, np.int64)
@@ -69,10 +70,13 @@ def _residues(line: int, extent: int, stride: int) -> I64:
 def _histogram(line: int, steps: tuple[tuple[int, int], ...]) -> I64:
     """Residues of the sum of stride * i over all axes (extent, stride modulo `line`)."""
     if not steps:
-        return np.eye(1, line, dtype=np.int64)[0]
+        start = np.zeros(line, np.int64)
+        start[0] = 1
+        return start
     head, (extent, stride) = _histogram(line, steps[:-1]), steps[-1]
     if stride == 0:
-        return head * extent
+        repeated: I64 = head * extent
+        return repeated
     tail = _residues(line, extent, stride)
     index = np.arange(line)
     result: I64 = tail[(index[:, None] - index[None, :]) % line] @ head

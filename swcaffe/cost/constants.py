@@ -25,8 +25,8 @@ DESCRIPTOR_ISSUE = Constant(
     25,
     "cycles",
     "assumed",
-    "a later request of a copy costs its issue only, as three may be outstanding; 25 cycles is what "
-    "a contest report of 2018 gives for DMA, too short for a latency against Fang 2019's 200",
+    "a later request of a copy costs its issue only, as three may be outstanding; 25 cycles is "
+    "what a contest report of 2018 gives for DMA, too short for a latency (200 in Fang 2019)",
 )
 SINGLE_CPE_DMA = Constant(
     10.0e9, "bytes/s", "measured", "swCaffe (CLUSTER 2018) fig. 2: one CPE alone, saturated"

@@ -1,4 +1,4 @@
-"""Counts -> seconds, from the machine's curves: one copy, one kernel call, one operator on the MPE."""
+"""Counts -> seconds by the machine's curves: a copy, a kernel call, an operator on the MPE."""
 
 from __future__ import annotations
 

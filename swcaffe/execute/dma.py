@@ -1,4 +1,4 @@
-"""DMA copies under way: issued, then completed at the latest moment allowed, when they are awaited."""
+"""DMA copies under way: issued, and completed at the latest moment allowed, the Wait."""
 
 from __future__ import annotations
 

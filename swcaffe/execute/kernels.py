@@ -27,9 +27,13 @@ from swcaffe.execute.codes import (
     LOOP,
     ROW_SUM,
 )
-from swcaffe.kernels import sgemm_leaf
+from swcaffe.execute.rows import clear, move
+from swcaffe.kernels import DOT_COLS, DOT_ROWS, WIDTH, dot_tile, sgemm_leaf
 
 __all__ = ["run"]
+
+DOT_DEPTH = 2048
+"""Steps of k walked at once by dot products: their rows then stay in the first-level cache."""
 
 _leaf = njit(nogil=True, cache=True)
 
@@ -60,7 +64,7 @@ def _copy(source: Any, s: int, target: Any, t: int, p: Any) -> None:
                 a = s + i * p[4] + j * p[5] + k * p[6]
                 b = t + i * p[8] + j * p[9] + k * p[10]
                 if s3 == 1 and t3 == 1:
-                    target[b : b + n] = source[a : a + n]
+                    move(target.ctypes.data + 4 * b, source.ctypes.data + 4 * a, n)
                 else:
                     for x in range(n):
                         target[b + x * t3] = source[a + x * s3]
@@ -129,6 +133,7 @@ def _span(out: int, stride: int, offset: int, size: int) -> tuple[int, int]:
 def _im2col(matrix: Any, m: int, strip: Any, s: int, p: Any) -> None:
     """p: channels, images, out, kernel, stride, dilation, shift, strip sizes, strides."""
     channels, images, oh, ow, kh, kw = p[0], p[1], p[2], p[3], p[4], p[5]
+    to, source = matrix.ctypes.data + 4 * m, strip.ctypes.data + 4 * s
     for c in range(channels):
         for ky in range(kh):
             y0 = ky * p[8] + p[10]
@@ -136,52 +141,72 @@ def _im2col(matrix: Any, m: int, strip: Any, s: int, p: Any) -> None:
             for kx in range(kw):
                 x0 = kx * p[9] + p[11]
                 left, right = _span(ow, p[7], x0, p[13])
-                row = m + ((c * kh + ky) * kw + kx) * p[17]
+                row = ((c * kh + ky) * kw + kx) * p[17]
                 for g in range(images):
-                    to = row + g * p[18]
-                    plane = s + c * p[14] + g * p[15]
-                    matrix[to : to + top * ow] = np.float32(0)
-                    matrix[to + bottom * ow : to + oh * ow] = np.float32(0)
+                    out = row + g * p[18]
+                    plane = c * p[14] + g * p[15] + y0 * p[16] + x0
+                    clear(to + 4 * out, top * ow)
+                    clear(to + 4 * (out + bottom * ow), (oh - bottom) * ow)
                     for y in range(top, bottom):
-                        at = to + y * ow
-                        source = plane + (y * p[6] + y0) * p[16] + x0
-                        if left > 0:
-                            matrix[at : at + left] = np.float32(0)
-                        if right < ow:
-                            matrix[at + right : at + ow] = np.float32(0)
+                        at = out + y * ow
+                        first = plane + y * p[6] * p[16]
+                        clear(to + 4 * at, left)
                         if p[7] == 1:
-                            for x in range(left, right):
-                                matrix[at + x] = strip[source + x]
+                            move(to + 4 * (at + left), source + 4 * (first + left), right - left)
                         else:
                             for x in range(left, right):
-                                matrix[at + x] = strip[source + x * p[7]]
+                                matrix[m + at + x] = strip[s + first + x * p[7]]
+                        clear(to + 4 * (at + right), ow - right)
 
 
 @_leaf
 def _col2im(strip: Any, s: int, matrix: Any, m: int, p: Any) -> None:
     """The adjoint of _im2col; the strip is cleared first."""
     channels, images, oh, ow, kh, kw = p[0], p[1], p[2], p[3], p[4], p[5]
+    to = strip.ctypes.data + 4 * s
     for c in range(channels):
         for g in range(images):
-            plane = s + c * p[14] + g * p[15]
+            plane = c * p[14] + g * p[15]
             for y in range(p[12]):
-                strip[plane + y * p[16] : plane + y * p[16] + p[13]] = np.float32(0)
+                clear(to + 4 * (plane + y * p[16]), p[13])
             for ky in range(kh):
                 y0 = ky * p[8] + p[10]
                 top, bottom = _span(oh, p[6], y0, p[12])
                 for kx in range(kw):
                     x0 = kx * p[9] + p[11]
                     left, right = _span(ow, p[7], x0, p[13])
-                    row = m + ((c * kh + ky) * kw + kx) * p[17] + g * p[18]
+                    row = ((c * kh + ky) * kw + kx) * p[17] + g * p[18]
                     for y in range(top, bottom):
-                        at = row + y * ow
-                        target = plane + (y * p[6] + y0) * p[16] + x0
+                        at, first = row + y * ow, plane + (y * p[6] + y0) * p[16] + x0
                         if p[7] == 1:
                             for x in range(left, right):
-                                strip[target + x] += matrix[at + x]
+                                strip[s + first + x] += matrix[m + at + x]
                         else:
                             for x in range(left, right):
-                                strip[target + x * p[7]] += matrix[at + x]
+                                strip[s + first + x * p[7]] += matrix[m + at + x]
+
+
+@_leaf
+def _dot_products(c: Any, c0: int, a: Any, a0: int, b: Any, b0: int, p: Any) -> None:
+    """C += A B.T where the rows of A and of B are contiguous; p as in _gemm, k at least WIDTH."""
+    m, n, k, a_row, b_row, c_row = p[0], p[1], p[2], p[3], p[6], p[7]
+    tile = np.empty(DOT_ROWS * DOT_COLS, np.float32)
+    left, right, out = a.ctypes.data + 4 * a0, b.ctypes.data + 4 * b0, tile.ctypes.data
+    k0 = 0
+    while k0 < k:
+        depth = min(DOT_DEPTH, k - k0)
+        if 0 < k - k0 - depth < WIDTH:
+            depth -= WIDTH
+        for j0 in range(0, n, DOT_COLS):
+            cols = min(DOT_COLS, n - j0)
+            for i0 in range(0, m, DOT_ROWS):
+                rows = min(DOT_ROWS, m - i0)
+                x, y = left + 4 * (i0 * a_row + k0), right + 4 * (j0 * b_row + k0)
+                dot_tile(rows, cols, depth, x, a_row, y, b_row, out)
+                for i in range(rows):
+                    for j in range(cols):
+                        c[c0 + (i0 + i) * c_row + j0 + j] += tile[i * DOT_COLS + j]
+        k0 += depth
 
 
 @_leaf
@@ -189,9 +214,11 @@ def _gemm(c: Any, c0: int, a: Any, a0: int, b: Any, b0: int, p: Any) -> None:
     """C = or += A B; p: m, n, k, strides of A and B, row stride of C, accumulate."""
     if p[8] == 0:
         for i in range(p[0]):
-            at = c0 + i * p[7]
-            c[at : at + p[1]] = np.float32(0)
-    sgemm_leaf(p[0], p[1], p[2], a[a0:], p[3], p[4], b[b0:], p[5], p[6], c[c0:], p[7])
+            clear(c.ctypes.data + 4 * (c0 + i * p[7]), p[1])
+    if p[4] == 1 and p[5] == 1 and p[6] != 1 and p[2] >= WIDTH:
+        _dot_products(c, c0, a, a0, b, b0, p)
+    else:
+        sgemm_leaf(p[0], p[1], p[2], a[a0:], p[3], p[4], b[b0:], p[5], p[6], c[c0:], p[7])
 
 
 @_leaf

@@ -1,4 +1,4 @@
-"""The LDMs of a mesh: private contents of each CPE, and what may be done with every word of them."""
+"""The LDMs of a mesh: private contents of each CPE, and what may be done with every word."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ ARITHMETIC = {
 
 
 class SunwayEngine(Engine):
-    """Operators with a schedule run as programs; all others run as on the MPE, by the host engine."""
+    """Operators with a schedule run as programs; all others count as the MPE's, run by the host."""
 
     name = "sw26010"
 

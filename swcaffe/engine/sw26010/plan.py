@@ -73,7 +73,7 @@ class ProgramPlan(Plan):
 
 
 class Scheduled:
-    """A candidate: the templates of an operator class, at tile fidelity with `groups`, else mesh."""
+    """A candidate: the templates of an operator class; tile fidelity with `groups`, else mesh."""
 
     name = "schedules"
 

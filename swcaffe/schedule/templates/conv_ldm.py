@@ -30,7 +30,7 @@ from swcaffe.schedule.strips import Planes, Strip, runs, strips_for_outputs
 from swcaffe.schedule.template import Template, template_for
 from swcaffe.schedule.templates.conv_im2col import Parts, geometry_of
 
-__all__ = ["ConvBackwardDataLdm", "ConvForwardLdm", "Tiles", "kernel_cycles", "knobs"]
+__all__ = ["ConvBackwardDataLdm", "ConvForwardLdm", "Tiles", "kernel_cycles", "knobs", "sizes_of"]
 
 ROW, COL, NONE = Along.ROW, Along.COL, Along.NONE
 
@@ -114,6 +114,11 @@ def kernel_cycles(machine: Machine, c: float, k: float) -> float:
     return tiles * (kernel.cycles_per_k * k + kernel.tile_cycles)
 
 
+def sizes_of(config: Config) -> tuple[int, int, int, int]:
+    """m, images, rows, channels of the tiles."""
+    return config["tile_m"], config["images"], config["rows"], config["channels"]
+
+
 def knobs(machine: Machine, planes: Planes, images: int, m: int) -> tuple[Knob, ...]:
     """Images, rows of a strip, channels of a step, rows of A."""
     unit, mesh = machine.mesh.rows * machine.kernel.tile_m, machine.mesh
@@ -174,8 +179,7 @@ class LdmTemplate(Template):
     def tiles(self, op: Operator, config: Config, machine: Machine) -> Tiles:
         """Tiles of a configuration."""
         bias = isinstance(op, ConvForward) and op.has_bias
-        values = (config[name] for name in ("tile_m", "images", "rows", "channels"))
-        return Tiles(machine, self.planes(op), *values, has_bias=bias)
+        return Tiles(machine, self.planes(op), *sizes_of(config), has_bias=bias)
 
     def space(self, op: Operator, machine: Machine) -> ConfigSpace:
         """Tiles that fit the LDM."""

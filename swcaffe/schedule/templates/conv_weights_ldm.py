@@ -21,7 +21,7 @@ from swcaffe.schedule.space import Config, ConfigSpace
 from swcaffe.schedule.strips import Planes, Strip, runs, strips_for_outputs
 from swcaffe.schedule.template import template_for
 from swcaffe.schedule.templates.conv_im2col import Parts, geometry_of
-from swcaffe.schedule.templates.conv_ldm import kernel_cycles, knobs
+from swcaffe.schedule.templates.conv_ldm import kernel_cycles, knobs, sizes_of
 from swcaffe.schedule.templates.conv_weights import ConvBackwardWeightsIm2col
 
 __all__ = ["ConvBackwardWeightsLdm"]
@@ -31,7 +31,7 @@ ROW, COL, NONE = Along.ROW, Along.COL, Along.NONE
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """Shapes of the tiles of C (m, channels * taps) = A (m, images p) @ windows (..., images p).T."""
+    """Shapes of the tiles of C (m, window) = A (m, images p) @ windows (window, images p).T."""
 
     machine: Machine
     planes: Planes
@@ -104,8 +104,7 @@ class ConvBackwardWeightsLdm(ConvBackwardWeightsIm2col):
 
     def tiles(self, op: Operator, config: Config, machine: Machine) -> Tiles:
         """Tiles of a configuration."""
-        values = (config[name] for name in ("tile_m", "images", "rows", "channels"))
-        return Tiles(machine, Planes.of(geometry_of(op)), *values)
+        return Tiles(machine, Planes.of(geometry_of(op)), *sizes_of(config))
 
     def space(self, op: Operator, machine: Machine) -> ConfigSpace:
         """Tiles that fit the LDM."""
@@ -135,8 +134,7 @@ class ConvBackwardWeightsLdm(ConvBackwardWeightsIm2col):
         config: Config,
     ) -> None:
         """All tiles of the gradient of one share, one after the other."""
-        values = (config[name] for name in ("tile_m", "images", "rows", "channels"))
-        tiles = Tiles(parts.machine, parts.planes, *values)
+        tiles = Tiles(parts.machine, parts.planes, *sizes_of(config))
 
         def tile(group: Affine, i: tuple[Affine, int], j: tuple[Affine, int]) -> None:
             with b.scope():
@@ -203,13 +201,11 @@ class _Emitter:
         m, (channel, channels) = self.i[1], self.j
 
         def fetch(first: Affine, count: int, slot: Slot) -> None:
-            span, reply = (self.images[0] + first, count), Reply("in", slot)
+            span, reply = (first + self.images[0], count), Reply("in", slot)
             diff = box(self.buffers["diff_dst"], span, (self.group, 1), self.i, (at, positions))
             valid = box(self.a_tile, m, count, positions, slot=slot)
             b.get(valid, diff, reply, (2, 0, 3), padded=True)
-            src = box(
-                self.buffers["src"], span, (self.group, 1), (channel, channels), (row, rows)
-            )
+            src = box(self.buffers["src"], span, (self.group, 1), (channel, channels), (row, rows))
             b.get(box(self.strip_tile, channels, count, rows, slot=slot), src, reply, (2, 0, 3, 4))
 
         def compute(_: Affine, count: int, slot: Slot, first: bool) -> None:

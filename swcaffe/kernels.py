@@ -276,28 +276,20 @@ def dot_tile(
 
 @_intrinsic  # type: ignore[untyped-decorator]
 def dot_lines(
-    typing: Any,
-    rows: Any,
-    steps: Any,
-    halves: Any,
-    a: Any,
-    a_row: Any,
-    b: Any,
-    b_starts: Any,
-    pieces: Any,
-    tile: Any,
-) -> Any:
+    typing: Any, rows: Any, steps: Any, halves: Any, a: Any, a_row: Any, b: Any, starts: Any,
+    pieces: Any, tile: Any
+) -> Any:  # fmt: skip
     """Tile (DOT_ROWS, DOT_COLS) = A @ B.T where a row of B is many pieces, found by offsets.
 
     rows      valid rows of A, `a_row` elements apart; the last repeats beyond them
     steps     vectors of WIDTH along k; A is contiguous in them
     halves    0: a step of B is one piece of WIDTH words; 1: it is two pieces of HALF words
-    b         address; row j starts at b + 4 * int64 number j at the address b_starts
+    b         address; row j starts at b + 4 * int64 number j at the address `starts`
     pieces    address of the int64 offsets of the pieces from a row's start, in words
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        rows, steps, halves, a, a_row, b, b_starts, pieces, tile = args
+        rows, steps, halves, a, a_row, b, starts, pieces, tile = args
         last = builder.sub(rows, _word(1))
         lefts = []
         for i in range(DOT_ROWS):
@@ -307,7 +299,7 @@ def dot_lines(
         def entry(table: Any, index: Any) -> Any:
             return _load(builder, builder.add(table, builder.mul(index, _word(8))), _WORD)
 
-        rights = [_element(builder, b, entry(b_starts, _word(j))) for j in range(DOT_COLS)]
+        rights = [_element(builder, b, entry(starts, _word(j))) for j in range(DOT_COLS)]
         half = ir.VectorType(ir.FloatType(), HALF)
         both = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), list(range(WIDTH)))
 
@@ -368,18 +360,9 @@ def pack_cols(b: Any, k: int, n: int, b_row: int, b_col: int, out: Any) -> None:
 
 @njit(nogil=True)
 def sgemm_leaf(
-    m: int,
-    n: int,
-    k: int,
-    a: Any,
-    a_row_stride: int,
-    a_col_stride: int,
-    b: Any,
-    b_row_stride: int,
-    b_col_stride: int,
-    c: Any,
-    c_row_stride: int,
-) -> None:
+    m: int, n: int, k: int, a: Any, a_row_stride: int, a_col_stride: int,
+    b: Any, b_row_stride: int, b_col_stride: int, c: Any, c_row_stride: int,
+) -> None:  # fmt: skip
     """c += a @ b on flat float32 arrays whose element (0, 0) is number 0 of the view passed.
 
     a (m, k), b (k, n), c (m, n); element (i, j) of x is x[i * row_stride + j * col_stride], and

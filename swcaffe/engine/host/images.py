@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from swcaffe.arrays import I64
-from swcaffe.engine.host.native import compiled, copy_words, floats, zero_words
+from swcaffe.engine.host.native import compiled, floats
 from swcaffe.engine.host.plans import fields
+from swcaffe.engine.host.vectors import copy_words, zero_words
 from swcaffe.kernels import COLS, WIDTH
 from swcaffe.operators.convolution import ConvGeometry
 

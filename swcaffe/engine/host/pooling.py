@@ -8,21 +8,17 @@ from typing import Any
 import numpy as np
 
 from swcaffe.engine.engine import Plan, Refusal
-from swcaffe.engine.host.native import (
+from swcaffe.engine.host.native import carray, compiled, floats, ints, words
+from swcaffe.engine.host.plans import Job, Scratch, TaskPlan, Workspace, fields, split_evenly
+from swcaffe.engine.host.team import Task, task
+from swcaffe.engine.host.vectors import (
     best_of,
-    carray,
-    compiled,
     copy_words,
-    floats,
-    ints,
     join_pairs,
     split_pairs,
     sum_rows,
-    words,
     zero_words,
 )
-from swcaffe.engine.host.plans import Job, Scratch, TaskPlan, Workspace, fields, split_evenly
-from swcaffe.engine.host.team import Task, task
 from swcaffe.kernels import WIDTH
 from swcaffe.operators.base import Operator
 from swcaffe.operators.pooling import (
@@ -44,7 +40,7 @@ TASKS = 64
 
 
 @compiled
-def _split(t: Any, plane: int, copy: int, spare: int, fill: float) -> None:
+def _split(t: Any, plane: int, copy: int, spare: int, fill: Any) -> None:
     """Padded copy of a plane, each line split by column stride: (row, x % sw, x // sw)."""
     end = t.src + 4 * t.planes * t.ih * t.iw
     left, count = min(t.pw, t.wide), max(0, min(t.iw, t.wide - t.pw))
@@ -145,14 +141,14 @@ def max_backward(table: Any, index: int, worker: int) -> None:
 
 
 @compiled
-def _padded_rows(t: Any, o: int) -> int:
+def _padded_rows(t: Any, o: int) -> Any:
     """Rows that the divisor of window row `o` counts."""
     start = o * t.sh - t.ph
     return min(start + t.kh, t.ih + t.ph) - start
 
 
 @compiled
-def _padded_columns(t: Any, o: int) -> int:
+def _padded_columns(t: Any, o: int) -> Any:
     """Columns that the divisor of window column `o` counts."""
     start = o * t.sw - t.pw
     return min(start + t.kw, t.iw + t.pw) - start
@@ -205,11 +201,9 @@ def _windows(t: Any, y: int, phase: int, shares: int, starts: Any) -> int:
             o //= t.sh
         if o >= t.oh:
             continue
-        shift = 0
-        for _ in range(phase, t.kw, t.sw):
+        for shift in range((t.kw - phase + t.sw - 1) // t.sw):
             starts[number] = shares + 4 * (o * pitch + gap - shift)
             number += 1
-            shift += 1
     return number
 
 

@@ -13,17 +13,10 @@ from typing import Any
 
 from swcaffe.engine.host.correlate import pack_words
 from swcaffe.engine.host.images import LAYOUT, Axes, join_line, piece_up
-from swcaffe.engine.host.native import (
-    carray,
-    compiled,
-    copy_lanes,
-    copy_words,
-    sum_rows,
-    words,
-    zero_words,
-)
+from swcaffe.engine.host.native import carray, compiled, words
 from swcaffe.engine.host.plans import Scratch, split_evenly
 from swcaffe.engine.host.team import task
+from swcaffe.engine.host.vectors import copy_lanes, copy_words, sum_rows, zero_words
 from swcaffe.kernels import COLS, ROWS, WIDTH, outer_tile
 
 __all__ = ["scatter", "scatter_values"]

@@ -58,7 +58,7 @@ def _history(t: Any, index: int, old: int, new: int) -> Any:
 
 
 @compiled
-def _gradient(hyper: Any, diff: float, weight: float, l1: int) -> float:
+def _gradient(hyper: Any, diff: Any, weight: Any, l1: int) -> Any:
     """Scaled and regularised gradient of one element."""
     shrink = weight
     if l1:

@@ -189,7 +189,9 @@ def ours(engine, kind: str, part: str, sizes: Sizes) -> Callable[[int], list[flo
     return run
 
 
-def measure(engine, peer: Peer, net: str, rounds: int, typical: Typical) -> Iterator[tuple[str, str, float, float]]:
+def measure(
+    engine, peer: Peer, net: str, rounds: int, typical: Typical
+) -> Iterator[tuple[str, str, float, float]]:
     for kind, sizes, role in NETS[net]:
         for part in parts(kind, role):
             run = ours(engine, kind, part, sizes)

@@ -14,12 +14,13 @@ from swcaffe.engine.host.convolution import (
     WeightGradient,
 )
 from swcaffe.engine.host.gemm import DotProducts, PackedProduct
-from swcaffe.engine.host.plans import Workspace
+from swcaffe.engine.host.plans import TaskPlan, Workspace
 from swcaffe.engine.host.pooling import Pooling
 from swcaffe.engine.host.softmax import Softmax
 from swcaffe.engine.host.team import Team
 from swcaffe.engine.host.update import UpdateRule
 from swcaffe.errors import EngineError
+from swcaffe.kernels import WIDTH
 from swcaffe.operators import activation, convolution, gemm, pooling, softmax, update
 from swcaffe.operators.base import Operator
 
@@ -66,12 +67,15 @@ class HostEngine(Engine):
 
     def make_plan(self, op: Operator) -> Plan:
         """The plan of the first candidate that does not refuse."""
-        candidate, _ = self.candidates.choose(op)
-        return candidate.plan(op)
+        candidate, refusals = self.candidates.choose(op)
+        plan = candidate.plan(op)
+        if isinstance(plan, TaskPlan):
+            plan.refusals = refusals
+        return plan
 
     def describe(self) -> str:
-        """Engine, arithmetic and threads."""
-        return f"host: float32, {self.threads} threads"
+        """Engine, arithmetic, vector width and threads."""
+        return f"host: float32, vectors of {WIDTH}, {self.threads} threads"
 
 
 def create(threads: int = 0) -> HostEngine:

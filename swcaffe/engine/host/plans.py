@@ -99,6 +99,7 @@ class TaskPlan(Plan):
                "new_" before an output that is called as an input
         """
         super().__init__(op, f"host: {route}")
+        self.refusals: list[tuple[str, str]] = []
         self._workspace, self._team = workspace, workspace.team
         self._jobs = [(job.task, job.count) for job in jobs if job.count > 0]
         self._operands = [(o.count, np.dtype(o.dtype)) for o in op.inputs + op.outputs]
@@ -122,8 +123,15 @@ class TaskPlan(Plan):
         self._words = table.view(np.int64)
         self._address = self._words.ctypes.data
 
+    def explain(self) -> str:
+        """The route, and why better candidates refused."""
+        reasons = [f"  {name} refused: {reason}" for name, reason in self.refusals]
+        return "\n".join([super().explain(), *reasons])
+
     def __call__(self, *arrays: Array) -> None:
         """Run the jobs; ShapeError for arrays that do not fit."""
+        if len(arrays) != len(self._operands):
+            self.op.check(*arrays)
         for (count, dtype), array in zip(self._operands, arrays, strict=True):
             if array.size != count or array.dtype != dtype or not array.flags.c_contiguous:
                 self.op.check(*arrays)

@@ -7,13 +7,16 @@ from collections.abc import Callable
 
 from swcaffe.engine.engine import Candidate, Candidates, Engine, Plan
 from swcaffe.engine.host.activation import Activation
+from swcaffe.engine.host.channels import ChannelWise
 from swcaffe.engine.host.convolution import (
     Correlation,
     ReversedCorrelation,
     Scattering,
     WeightGradient,
 )
+from swcaffe.engine.host.eltwise import Elementwise
 from swcaffe.engine.host.gemm import DotProducts, PackedProduct
+from swcaffe.engine.host.lrn import Normalisation
 from swcaffe.engine.host.plans import TaskPlan, Workspace
 from swcaffe.engine.host.pooling import Pooling
 from swcaffe.engine.host.softmax import Softmax
@@ -21,7 +24,18 @@ from swcaffe.engine.host.team import Team
 from swcaffe.engine.host.update import UpdateRule
 from swcaffe.errors import EngineError
 from swcaffe.kernels import WIDTH
-from swcaffe.operators import activation, convolution, gemm, pooling, softmax, update
+from swcaffe.operators import (
+    activation,
+    affine,
+    batch_norm,
+    convolution,
+    eltwise,
+    gemm,
+    lrn,
+    pooling,
+    softmax,
+    update,
+)
 from swcaffe.operators.base import Operator
 
 __all__ = ["HostEngine", "create"]
@@ -37,6 +51,15 @@ CANDIDATES: dict[type[Operator], tuple[Callable[[Workspace], Candidate], ...]] =
     pooling.AvePoolBackward: (Pooling,),
     activation.ActivationForward: (Activation,),
     activation.ActivationBackward: (Activation,),
+    eltwise.EltwiseSum: (Elementwise,),
+    eltwise.EltwiseProduct: (Elementwise,),
+    eltwise.Dropout: (Elementwise,),
+    affine.AffineForward: (ChannelWise,),
+    affine.AffineBackwardWeights: (ChannelWise,),
+    batch_norm.BatchNormForward: (ChannelWise,),
+    batch_norm.BatchNormBackward: (ChannelWise,),
+    lrn.LrnForward: (Normalisation,),
+    lrn.LrnBackward: (Normalisation,),
     softmax.SoftmaxForward: (Softmax,),
     softmax.SoftmaxBackward: (Softmax,),
     softmax.SoftmaxLossForward: (Softmax,),

@@ -11,8 +11,12 @@ from swcaffe.arrays import Array
 from swcaffe.engine.host import HostEngine, create
 from swcaffe.operators import update
 from swcaffe.operators.activation import ActivationBackward, ActivationForward
+from swcaffe.operators.affine import AffineBackwardWeights, AffineForward
 from swcaffe.operators.base import Operand, Operator
+from swcaffe.operators.batch_norm import BatchNormBackward, BatchNormForward
+from swcaffe.operators.eltwise import Dropout, EltwiseProduct, EltwiseSum
 from swcaffe.operators.gemm import Gemm
+from swcaffe.operators.lrn import LrnBackward, LrnForward, LrnGeometry
 from swcaffe.operators.pooling import (
     AvePoolBackward,
     AvePoolForward,
@@ -169,6 +173,52 @@ def test_softmax_and_its_loss_match_their_definitions(shape, ignore):
     prob = loss.reference(*src, labels)[0]
     gradient = SoftmaxLossBackward(*shape, ignore)
     check(gradient, [prob, labels, np.array([0.125], np.float32)])
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (8, 3, 49), (100, 20, 1), (3, 70, 33)])
+def test_channel_wise_operators_match_their_definitions(shape):
+    for of_batch in (True, False):
+        forward = BatchNormForward(*shape, 1e-5, of_batch)
+        backward = BatchNormBackward(*shape, 1e-5, of_batch)
+        src, *statistics = random_inputs(forward)
+        check(forward, [src, *(np.abs(s) for s in statistics)])
+        *first, variance, diff = random_inputs(backward, 3)
+        check(backward, [*first, np.abs(variance) + np.float32(0.1), diff])
+    for has_scale, has_bias in [(True, True), (True, False), (False, True)]:
+        affine = AffineForward(*shape, has_scale, has_bias)
+        check(affine, random_inputs(affine))
+        for accumulate in (True, False):
+            gradient = AffineBackwardWeights(*shape, has_scale, has_bias, accumulate)
+            check(gradient, random_inputs(gradient))
+
+
+@pytest.mark.parametrize("count", [1, 50, 40000])
+def test_elementwise_operators_match_their_definitions(count):
+    for op in (
+        EltwiseSum(count, (2.0,)),
+        EltwiseSum(count, (1.0, -0.5)),
+        EltwiseSum(count, (1.0, 1.0, 3.0, -1.0)),
+        EltwiseProduct(count, 1),
+        EltwiseProduct(count, 2),
+        EltwiseProduct(count, 4),
+        Dropout(count, 0.3),
+    ):
+        check(op, random_inputs(op))
+
+
+def test_five_sources_are_refused_and_run_by_the_definition():
+    assert ENGINES[0].plan(EltwiseProduct(7, 5)).route == "reference"
+
+
+@pytest.mark.parametrize("region", ["across", "within"])
+@pytest.mark.parametrize("shape", [(2, 3, 5, 4), (1, 20, 12, 13), (2, 1, 1, 1)])
+@pytest.mark.parametrize(("size", "beta"), [(5, 0.75), (3, 0.5), (1, 1.0)])
+def test_response_normalisation_matches_its_definition(region, shape, size, beta):
+    g = LrnGeometry(*shape, size, 0.1, beta, 1.0, region)
+    forward, backward = LrnForward(g), LrnBackward(g)
+    (src,) = random_inputs(forward)
+    check(forward, [src])
+    check(backward, [src, forward.reference(src)[1], random_inputs(forward, 5)[0]])
 
 
 @pytest.mark.parametrize("rule", ["Sgd", "Nesterov", "AdaGrad", "RmsProp", "AdaDelta", "Adam"])

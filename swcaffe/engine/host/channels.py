@@ -1,0 +1,195 @@
+"""Batch normalisation, scale and shift: everything that goes channel by channel.
+
+Arrays are (outer, channels, inner). A task owns some channels, so sums need no second pass; they
+are made in double precision.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from swcaffe.engine.engine import Plan, Refusal
+from swcaffe.engine.host.native import carray, compiled, floats, regrouped
+from swcaffe.engine.host.plans import Job, TaskPlan, Workspace, fields, split_evenly
+from swcaffe.engine.host.team import Task, task
+from swcaffe.operators.affine import AffineBackwardWeights, AffineForward
+from swcaffe.operators.base import Operator
+from swcaffe.operators.batch_norm import BatchNormBackward, BatchNormForward
+
+__all__ = ["ChannelWise"]
+
+LAYOUT = fields(
+    "src dst mean variance diff_dst diff_src scale bias diff_scale diff_bias",
+    "outer channels inner part of_batch accumulate",
+    "eps",
+)
+TASKS = 16
+"""Tasks to aim at."""
+
+
+@compiled
+def _line(t: Any, base: int, n: int, c: int) -> Any:
+    """The inner elements of a channel of an outer slice."""
+    return floats(base + 4 * (n * t.channels + c) * t.inner, t.inner)
+
+
+@regrouped
+def _sum(values: Any) -> Any:
+    total = 0.0
+    for x in range(len(values)):
+        total += np.float64(values[x])
+    return total
+
+
+@regrouped
+def _squares(values: Any, mean: Any) -> Any:
+    total = 0.0
+    for x in range(len(values)):
+        apart = values[x] - mean
+        total += np.float64(apart * apart)
+    return total
+
+
+@regrouped
+def _products(left: Any, right: Any) -> Any:
+    total = 0.0
+    for x in range(len(left)):
+        total += np.float64(left[x] * right[x])
+    return total
+
+
+@regrouped
+def _normal_products(diff: Any, src: Any, mean: Any, deviation: Any) -> Any:
+    total = 0.0
+    for x in range(len(diff)):
+        total += np.float64(diff[x] * ((src[x] - mean) / deviation))
+    return total
+
+
+@task(LAYOUT)
+def norm_forward(table: Any, index: int, worker: int) -> None:
+    """dst = (src - mean) / deviation, mean and variance of the batch or given."""
+    t = carray(table, 1)[0]
+    means, variances = floats(t.mean, t.channels), floats(t.variance, t.channels)
+    for c in range(index * t.part, min((index + 1) * t.part, t.channels)):
+        if t.of_batch:
+            count = np.float64(t.outer * t.inner)
+            total = 0.0
+            for n in range(t.outer):
+                total += _sum(_line(t, t.src, n, c))
+            means[c] = np.float32(total / count)
+            total = 0.0
+            for n in range(t.outer):
+                total += _squares(_line(t, t.src, n, c), means[c])
+            variances[c] = np.float32(total / count)
+        mean = means[c]
+        deviation = math.sqrt(variances[c] + np.float32(t.eps))
+        for n in range(t.outer):
+            src, dst = _line(t, t.src, n, c), _line(t, t.dst, n, c)
+            for x in range(t.inner):
+                dst[x] = (src[x] - mean) / deviation
+
+
+@task(LAYOUT)
+def norm_backward(table: Any, index: int, worker: int) -> None:
+    """The gradient of `norm_forward`; diff_src may be diff_dst."""
+    t = carray(table, 1)[0]
+    variances = floats(t.variance, t.channels)
+    for c in range(index * t.part, min((index + 1) * t.part, t.channels)):
+        deviation = math.sqrt(variances[c] + np.float32(t.eps))
+        if not t.of_batch:
+            for n in range(t.outer):
+                diff, out = _line(t, t.diff_dst, n, c), _line(t, t.diff_src, n, c)
+                for x in range(t.inner):
+                    out[x] = diff[x] / deviation
+            continue
+        mean = floats(t.mean, t.channels)[c]
+        total, along = 0.0, 0.0
+        for n in range(t.outer):
+            diff, src = _line(t, t.diff_dst, n, c), _line(t, t.src, n, c)
+            total += _sum(diff)
+            along += _normal_products(diff, src, mean, deviation)
+        count = np.float64(t.outer * t.inner)
+        common, slope = np.float32(total / count), np.float32(along / count)
+        for n in range(t.outer):
+            diff, src = _line(t, t.diff_dst, n, c), _line(t, t.src, n, c)
+            out = _line(t, t.diff_src, n, c)
+            for x in range(t.inner):
+                out[x] = (diff[x] - common - (src[x] - mean) / deviation * slope) / deviation
+
+
+@task(LAYOUT)
+def affine_forward(table: Any, index: int, worker: int) -> None:
+    """dst = src * scale + bias; an address of 0 says that there is no such part."""
+    t = carray(table, 1)[0]
+    for c in range(index * t.part, min((index + 1) * t.part, t.channels)):
+        scale = floats(t.scale, t.channels)[c] if t.scale else np.float32(1)
+        bias = floats(t.bias, t.channels)[c] if t.bias else np.float32(0)
+        for n in range(t.outer):
+            src, dst = _line(t, t.src, n, c), _line(t, t.dst, n, c)
+            if t.bias:
+                for x in range(t.inner):
+                    dst[x] = src[x] * scale + bias
+            else:
+                for x in range(t.inner):
+                    dst[x] = src[x] * scale
+
+
+@task(LAYOUT)
+def affine_backward_weights(table: Any, index: int, worker: int) -> None:
+    """Sums of src * diff_dst and of diff_dst over each channel."""
+    t = carray(table, 1)[0]
+    for c in range(index * t.part, min((index + 1) * t.part, t.channels)):
+        if t.diff_scale:
+            total = 0.0
+            for n in range(t.outer):
+                total += _products(_line(t, t.src, n, c), _line(t, t.diff_dst, n, c))
+            out = floats(t.diff_scale, t.channels)
+            out[c] = np.float32(total) + (out[c] if t.accumulate else np.float32(0))
+        if t.diff_bias:
+            total = 0.0
+            for n in range(t.outer):
+                total += _sum(_line(t, t.diff_dst, n, c))
+            out = floats(t.diff_bias, t.channels)
+            out[c] = np.float32(total) + (out[c] if t.accumulate else np.float32(0))
+
+
+TASK_OF: dict[type[Operator], Task] = {
+    BatchNormForward: norm_forward,
+    BatchNormBackward: norm_backward,
+    AffineForward: affine_forward,
+    AffineBackwardWeights: affine_backward_weights,
+}
+
+
+class ChannelWise:
+    """Candidate for batch normalisation, scale and shift."""
+
+    name = "channel loops"
+
+    def __init__(self, workspace: Workspace) -> None:
+        """Plans run on the workspace's team."""
+        self.workspace = workspace
+
+    def supports(self, op: Operator) -> Refusal | None:
+        """Those that have a task and at least one element."""
+        assert isinstance(
+            op, BatchNormForward | BatchNormBackward | AffineForward | AffineBackwardWeights
+        ), op
+        return None if op.outer * op.inner else Refusal("there is nothing to compute")
+
+    def plan(self, op: Operator) -> Plan:
+        """One job of equal numbers of channels."""
+        assert isinstance(
+            op, BatchNormForward | BatchNormBackward | AffineForward | AffineBackwardWeights
+        ), op
+        part = split_evenly(op.channels, TASKS)
+        values: dict[str, float] = {"outer": op.outer, "channels": op.channels}
+        values |= {"inner": op.inner, "part": part, "eps": getattr(op, "eps", 0.0)}
+        for name in ("of_batch", "accumulate"):
+            values[name] = int(getattr(op, name, False))
+        jobs = [Job(TASK_OF[type(op)], -(-op.channels // part))]
+        return TaskPlan(op, self.name, self.workspace, jobs, LAYOUT, values)

@@ -38,6 +38,10 @@ def blocks() -> Iterator[Block]:
         yield Block(found[1], found[2], text[: found.start()].count("\n") + 1)
 
 
+def end_of(text: str) -> str:
+    return "\n".join(text.splitlines()[-40:])
+
+
 def run(block: Block, folder: Path) -> str:
     """Run a shell block; what it printed. Commands are found beside this Python."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
@@ -50,8 +54,8 @@ def run(block: Block, folder: Path) -> str:
         text=True,
         check=False,
     )
-    end = "\n".join(done.stdout.splitlines()[-20:])
-    assert done.returncode == 0, f"{TUTORIAL}:{block.line}: exit {done.returncode}\n{end}"
+    failed = f"{TUTORIAL}:{block.line}: exit {done.returncode}\n{end_of(done.stdout)}"
+    assert done.returncode == 0, failed
     return done.stdout
 
 
@@ -93,7 +97,9 @@ def test_the_tutorial_runs_from_top_to_bottom(tmp_path: Path) -> None:
             printed = run(block, tmp_path)
         else:
             wrong = missing(block.text, printed)
-            assert not wrong, f"{TUTORIAL}:{block.line}: not printed: {wrong}; but:\n{printed}"
+            assert not wrong, (
+                f"{TUTORIAL}:{block.line}: not printed: {wrong}, but\n{end_of(printed)}"
+            )
     assert accuracies(tmp_path / "train.log")[-1] > 0.93
     assert accuracies(tmp_path / "test.log")[-1] > 0.93
     assert accuracies(tmp_path / "odd.log")[-1] > 0.93

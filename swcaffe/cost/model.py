@@ -3,7 +3,7 @@
 Counts are exact; only rates are a model. Time is told by two clocks, the CPEs' and the DMA
 engine's: a copy occupies the engine, a kernel the CPEs, and a Wait joins the two. Double buffering
 therefore overlaps exactly as far as the program's Waits allow. Loops are followed for their first
-iterations, and the last one's advance stands for the rest.
+iterations only, until their pace has settled.
 
 All parallel iterations run one after the other: a chip that shares them among its core groups
 would be faster by at most their number.
@@ -40,6 +40,8 @@ __all__ = ["CostModel", "Price"]
 
 SLOTS = 2
 """Loops repeat after this many iterations: buffers are double at most."""
+SETTLING = 2
+"""Turns of SLOTS iterations after which an innermost loop runs at its own pace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,24 +105,23 @@ class _Clock(Visitor[None]):
             self.visit(part)
 
     def for_(self, stmt: For) -> None:
-        """The first iterations, then the rest at the pace of the last of them.
-
-        What is left out is a multiple of SLOTS, so that double buffers stand where they would.
-        """
+        """The first turns of SLOTS iterations, then whole turns at the pace of the last of them."""
         outer, self.loops = self.loops, (*self.loops, (stmt.var, stmt.extent))
-        followed = min(stmt.extent, SLOTS + stmt.extent % SLOTS)
+        turns = 1 if _has_loops(stmt.body) else SETTLING
+        followed = min(stmt.extent, SLOTS * turns + stmt.extent % SLOTS)
         now, busy = self.now, dict(self.busy)
         for value in range(followed):
-            now, busy = self.now, dict(self.busy)
+            if value == followed - SLOTS:
+                now, busy = self.now, dict(self.busy)
             self.values[stmt.var] = value
             self.seq(stmt.body)
-        left = stmt.extent - followed
+        left = (stmt.extent - followed) // SLOTS
         shift = left * (self.now - now)
         self.now += shift
         self.dma_free += shift
         self.arrivals = {word: at + shift for word, at in self.arrivals.items()}
-        for name, value_s in self.busy.items():
-            self.busy[name] = value_s + left * (value_s - busy[name])
+        for name, seconds in self.busy.items():
+            self.busy[name] = seconds + left * (seconds - busy[name])
         self.loops = outer
 
     def alloc(self, stmt: Alloc) -> None:
@@ -172,3 +173,10 @@ class _Clock(Visitor[None]):
         longest = max(work.row_messages / mesh.rows, work.col_messages / mesh.cols)
         busy = {work.pipeline: seconds, "register bus": longest / mesh.clock_hz}
         return _Cost(transfer=seconds, busy=busy)
+
+
+def _has_loops(stmt: Seq) -> bool:
+    """Whether a loop body holds a loop."""
+    return any(
+        isinstance(part, For) or (isinstance(part, Seq) and _has_loops(part)) for part in stmt.body
+    )

@@ -122,7 +122,7 @@ class _Run(Visitor[None]):
         self.values.pop(stmt.var, None)
 
     def if_(self, stmt: If) -> None:
-        raise ProgramError("only sends and receives may differ between CPEs")
+        raise AssertionError("branches run through the buses")
 
     def alloc(self, stmt: Alloc) -> None:
         buffer = stmt.buffer
@@ -240,6 +240,8 @@ class _Run(Visitor[None]):
             yield from self._messages(branch, cpe, values)
         elif isinstance(stmt, Send | Recv):
             yield from self._registers(stmt, cpe)
+        else:
+            raise ProgramError("only sends and receives may differ between CPEs")
 
     def _registers(self, stmt: Send | Recv, cpe: int) -> Iterator[Message]:
         """One message for each vector register of a contiguous region."""

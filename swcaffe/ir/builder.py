@@ -64,7 +64,7 @@ class Builder:
 
     def param(self, name: str, shape: Shape) -> Buffer:
         """The next array that the program is called with."""
-        self._params.append(Buffer(name, shape, Scope.MEM))
+        self._params.append(Buffer(self.fresh(name), shape, Scope.MEM))
         return self._params[-1]
 
     def scratch(self, name: str, shape: Shape) -> Buffer:

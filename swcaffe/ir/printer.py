@@ -47,8 +47,13 @@ def _buffer(buffer: Buffer) -> str:
 
 
 def _intrinsic(intrinsic: Intrinsic) -> str:
-    values = [(f.name, getattr(intrinsic, f.name)) for f in fields(intrinsic)]  # type: ignore[arg-type]  # subclasses are dataclasses
-    flags = [n if v is True else f"{n}={v}" for n, v in values if v is not False]
+    items = fields(intrinsic)  # type: ignore[arg-type]  # subclasses are dataclasses
+    values = [
+        (f.name, getattr(intrinsic, f.name))
+        for f in items
+        if f.default != getattr(intrinsic, f.name)
+    ]
+    flags = [name if value is True else f"{name}={value}" for name, value in values]
     return f"{intrinsic.name}({', '.join(flags)})" if flags else intrinsic.name
 
 
@@ -56,7 +61,11 @@ class _Printer(Visitor[list[str]]):
     """Lines of each statement."""
 
     def seq(self, stmt: Seq) -> list[str]:
-        return [line for part in stmt.body for line in self.visit(part)]
+        lines: list[str] = []
+        for part in stmt.body:
+            inner = self.visit(part)
+            lines += ["scope", *(f"  {line}" for line in inner)] if isinstance(part, Seq) else inner
+        return lines
 
     def for_(self, stmt: For) -> list[str]:
         body = [f"  {line}" for line in self.seq(stmt.body)]

@@ -29,7 +29,7 @@ SW26010 = Machine(
     core_groups=4,  # (published) [Dongarra]
     mesh=Mesh(
         rows=8,  # (published) [Dongarra]
-        cols=8,
+        cols=8,  # (published) the same
         clock_hz=1.45e9,  # (published) [swDNN]
     ),
     ldm=Ldm(
@@ -49,7 +49,7 @@ SW26010 = Machine(
     ),
     kernel=Kernel(
         tile_m=4,  # (published) [Fang 2019] 4.2: 4 replicated scalars x 16
-        tile_n=16,
+        tile_n=16,  # (published) the same
         cycles_per_k=16,  # (published) [Fang 2019], [swATOP]: 16 cycles for 16 multiply-adds
         tile_cycles=53,  # (derived) 16 loads + 16 stores + 5 start + 16 drain of the kernel
         lanes=4,  # (published) a 256-bit register holds 4 numbers, single or double

@@ -22,13 +22,28 @@ __all__ = [
     "LDM",
     "LOOP",
     "MAX_PARAMS",
+    "PANEL_GEMM",
+    "PANEL_IM2COL",
     "PRIVATE",
     "ROW_SIZE",
     "ROW_SUM",
     "SHARED",
 ]
 
-LOOP, END, COPY, FILL, GEMM, IM2COL, COL2IM, BROADCAST, ADD, ROW_SUM = range(10)
+(
+    LOOP,
+    END,
+    COPY,
+    FILL,
+    GEMM,
+    IM2COL,
+    COL2IM,
+    BROADCAST,
+    ADD,
+    ROW_SUM,
+    PANEL_GEMM,
+    PANEL_IM2COL,
+) = range(12)
 
 DEPTH = 8
 """Loops that may be nested."""

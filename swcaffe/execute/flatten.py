@@ -31,11 +31,14 @@ from swcaffe.execute.codes import (
     LDM,
     LOOP,
     MAX_PARAMS,
+    PANEL_GEMM,
+    PANEL_IM2COL,
     PRIVATE,
     ROW_SIZE,
     ROW_SUM,
     SHARED,
 )
+from swcaffe.execute.panels import paneled
 from swcaffe.ir.buffer import Region, Scope, strides
 from swcaffe.ir.expr import Affine, Mod
 from swcaffe.ir.intrinsic import Intrinsic
@@ -111,6 +114,7 @@ class _Writer(Visitor[None]):
         self.mesh = program.mesh
         self.params = {buffer: number for number, buffer in enumerate(program.params)}
         self.loops: list[str] = []
+        self.panels = paneled(program)
 
     def row(self, op: int, parameters: list[int], operands: tuple[Region, ...] = ()) -> None:
         row = [op, *parameters] + [0] * (ADDRESS - 1 - len(parameters))
@@ -182,8 +186,11 @@ class _Writer(Visitor[None]):
             self.row(COPY, _box(axes), (stmt.mem, stmt.ldm))
 
     def apply(self, stmt: Apply) -> None:
+        in_panels = any(region.buffer in self.panels for region in stmt.args)
+        if in_panels and isinstance(stmt.intrinsic, ZeroOutside):
+            return  # products stop at the valid rows, and nothing reads the columns behind
         for op, parameters, operands in ENCODERS[type(stmt.intrinsic)](stmt.intrinsic, stmt.args):
-            self.row(op, parameters, operands)
+            self.row(PANEL_CODES[op] if in_panels else op, parameters, operands)
 
     def if_(self, stmt: If) -> None:
         raise ProgramError("`if` belongs to CPE level")
@@ -285,3 +292,6 @@ ENCODERS: dict[type[Intrinsic], Callable[[Intrinsic, tuple[Region, ...]], list[E
     RowSum: _row_sum,
 }
 """Intrinsic -> rows; a new intrinsic needs an entry here and a leaf in kernels."""
+
+PANEL_CODES = {IM2COL: PANEL_IM2COL, GEMM: PANEL_GEMM}
+"""Operation -> the same where the column matrix lies in panels."""

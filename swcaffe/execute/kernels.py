@@ -25,13 +25,27 @@ from swcaffe.execute.codes import (
     GEMM,
     IM2COL,
     LOOP,
+    PANEL_GEMM,
+    PANEL_IM2COL,
     ROW_SUM,
 )
 from swcaffe.execute.rows import clear, move
-from swcaffe.kernels import DOT_COLS, DOT_ROWS, WIDTH, dot_tile, sgemm_leaf
+from swcaffe.kernels import (
+    COLS,
+    DOT_COLS,
+    DOT_ROWS,
+    ROWS,
+    WIDTH,
+    dot_tile,
+    outer_tile,
+    pack_rows,
+    sgemm_leaf,
+)
 
 __all__ = ["run"]
 
+A_ROWS = 16 * ROWS
+"""Rows of A packed at once beside B in panels."""
 DOT_DEPTH = 2048
 """Steps of k walked at once by dot products: their rows then stay in the first-level cache."""
 
@@ -160,6 +174,64 @@ def _im2col(matrix: Any, m: int, strip: Any, s: int, p: Any) -> None:
 
 
 @_leaf
+def _panel_row(to: int, depth: int, at: int, source: int, count: int, zero: bool) -> None:
+    """Write `count` columns from `at` on of a matrix row in panels of COLS, (depth, COLS) each."""
+    while count > 0:
+        lane = at % COLS
+        part = min(count, COLS - lane)
+        target = to + 4 * (at // COLS * depth * COLS + lane)
+        if zero:
+            clear(target, part)
+        else:
+            move(target, source, part)
+        at, source, count = at + part, source + 4 * part, count - part
+
+
+@_leaf
+def _panel_im2col(matrix: Any, m: int, strip: Any, s: int, p: Any) -> None:
+    """_im2col at column stride 1, with the matrix in panels; p as there."""
+    channels, images, oh, ow, kh, kw = p[0], p[1], p[2], p[3], p[4], p[5]
+    depth = channels * kh * kw
+    source = strip.ctypes.data + 4 * s
+    for c in range(channels):
+        for ky in range(kh):
+            y0 = ky * p[8] + p[10]
+            top, bottom = _span(oh, p[6], y0, p[12])
+            for kx in range(kw):
+                x0 = kx * p[9] + p[11]
+                left, right = _span(ow, 1, x0, p[13])
+                to = matrix.ctypes.data + 4 * (m + ((c * kh + ky) * kw + kx) * COLS)
+                for g in range(images):
+                    at = g * p[18]
+                    plane = c * p[14] + g * p[15] + y0 * p[16] + x0
+                    _panel_row(to, depth, at, 0, top * ow, True)
+                    _panel_row(to, depth, at + bottom * ow, 0, (oh - bottom) * ow, True)
+                    for y in range(top, bottom):
+                        row = at + y * ow
+                        first = source + 4 * (plane + y * p[6] * p[16] + left)
+                        _panel_row(to, depth, row, 0, left, True)
+                        _panel_row(to, depth, row + left, first, right - left, False)
+                        _panel_row(to, depth, row + right, 0, ow - right, True)
+
+
+@_leaf
+def _panel_gemm(c: Any, c0: int, a: Any, a0: int, b: Any, b0: int, p: Any) -> None:
+    """_gemm with B in panels of COLS columns; writes C up to the end of its last panel."""
+    m, n, k, c_row = p[0], p[1], p[2], p[7]
+    packed = np.empty(min(m, A_ROWS) * k, np.float32)
+    panels, out = b.ctypes.data + 4 * b0, c.ctypes.data + 4 * c0
+    for m0 in range(0, m, A_ROWS):
+        height = min(A_ROWS, m - m0)
+        pack_rows(a[a0 + m0 * p[3] :], height, k, p[3], p[4], packed)
+        for j in range(0, n, COLS):
+            for i in range(0, height, ROWS):
+                rows = min(ROWS, height - i)
+                left = packed.ctypes.data + 4 * i * k
+                target = out + 4 * ((m0 + i) * c_row + j)
+                outer_tile(rows, k, left, panels + 4 * j * k, target, c_row, p[8])
+
+
+@_leaf
 def _col2im(strip: Any, s: int, matrix: Any, m: int, p: Any) -> None:
     """The adjoint of _im2col; the strip is cleared first."""
     channels, images, oh, ow, kh, kw = p[0], p[1], p[2], p[3], p[4], p[5]
@@ -250,8 +322,13 @@ def run(code: Any, first: int, last: int, low: int, high: int, arrays: Any) -> N
         elif op == GEMM:
             z, k = arrays[row[ADDRESS + 2 * ADDRESS_SIZE]], _address(row, 2, variables)
             _gemm(x, i, y, j, z, k, p)
+        elif op == PANEL_GEMM:
+            z, k = arrays[row[ADDRESS + 2 * ADDRESS_SIZE]], _address(row, 2, variables)
+            _panel_gemm(x, i, y, j, z, k, p)
         elif op == FILL:
             _fill(x, i, p)
+        elif op == PANEL_IM2COL:
+            _panel_im2col(x, i, y, j, p)
         elif op == IM2COL:
             _im2col(x, i, y, j, p)
         elif op == COL2IM:

@@ -122,7 +122,7 @@ def sizes_of(config: Config) -> tuple[int, int, int, int]:
 def knobs(machine: Machine, planes: Planes, images: int, m: int) -> tuple[Knob, ...]:
     """Images, rows of a strip, channels of a step, rows of A."""
     unit, mesh = machine.mesh.rows * machine.kernel.tile_m, machine.mesh
-    counts = {split(images, mesh.cols * factor) for factor in (1, 2)}
+    counts = {min(images, mesh.cols * factor) for factor in (1, 2)}
     rows = {-(-planes.out[0] // parts) for parts in (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256)}
     channels = {split(planes.channels, limit) for limit in (1, 2, 4, 8, 16, 32, 64)}
     return (

@@ -39,15 +39,21 @@ LAYOUT = fields(
 """Words of all convolution tasks; the plan of each says what it leaves 0."""
 
 
+LINE = 256
+"""Longest line of a pointwise convolution, so that a task need not copy whole planes."""
+
+
 class Axes:
     """A convolution with three spatial axes, and the sizes of its image copies."""
 
     def __init__(self, g: ConvGeometry) -> None:
-        """Fill up with axes of one; a pointwise convolution becomes one long line."""
+        """Fill up with axes of one; the pixels of a pointwise convolution get handy lines."""
         every = (*g.kernel, *g.stride)
         if all(v == 1 for v in every) and not any(g.pad):
-            size = (1, 1, int(np.prod(g.in_size)))
-            self.in_size = self.out_size = size
+            pixels = int(np.prod(g.in_size))
+            line = max(d for d in range(1, min(pixels, LINE) + 1) if pixels % d == 0)
+            line = line if line >= WIDTH else pixels
+            self.in_size = self.out_size = (pixels // line, 1, line)
             self.kernel = self.stride = self.dilation = (1, 1, 1)
             self.pad = (0, 0, 0)
         else:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from swcaffe.engine.engine import Plan, Refusal
+from swcaffe.engine.host.functions import tanh
 from swcaffe.engine.host.native import carray, floats
 from swcaffe.engine.host.plans import Job, TaskPlan, Workspace, fields
 from swcaffe.engine.host.team import task
@@ -38,10 +39,10 @@ def forward(table: Any, index: int, worker: int) -> None:
             dst[i] = x if x > zero else alpha * x
     elif kind == 1:
         for i in range(count):
-            dst[i] = half * math.tanh(half * src[i]) + half
+            dst[i] = half * tanh(half * src[i]) + half
     elif kind == 2:
         for i in range(count):
-            dst[i] = math.tanh(src[i])
+            dst[i] = tanh(src[i])
     else:
         for i in range(count):
             x = src[i]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from swcaffe.engine.engine import Plan, Refusal
+from swcaffe.engine.host.functions import exp
 from swcaffe.engine.host.native import carray, compiled, doubles, floats
 from swcaffe.engine.host.plans import Job, Scratch, TaskPlan, Workspace, fields, split_evenly
 from swcaffe.engine.host.team import Task, task
@@ -37,11 +38,11 @@ def _softmax(src: Any, dst: Any, channels: int, inner: int) -> None:
         top = src[p]
         for c in range(1, channels):
             top = max(top, src[c * inner + p])
+        for c in range(channels):
+            dst[c * inner + p] = exp(src[c * inner + p] - top)
         total = np.float32(0)
         for c in range(channels):
-            power = np.float32(math.exp(src[c * inner + p] - top))
-            dst[c * inner + p] = power
-            total += power
+            total += dst[c * inner + p]
         for c in range(channels):
             dst[c * inner + p] /= total
 

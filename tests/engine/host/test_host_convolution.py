@@ -22,7 +22,7 @@ def check_all(g: ConvGeometry, has_bias: bool = True, accumulate: bool = True) -
         ConvBackwardData(g),
         ConvBackwardWeights(g, has_bias, accumulate),
     ):
-        check(op, random_inputs(op))
+        check(op, random_inputs(op), bilinear=True)
 
 
 @st.composite

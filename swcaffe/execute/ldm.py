@@ -48,6 +48,7 @@ class Ldms:
         self.floats[...] = np.nan
         self.doubles: F64 = self.floats.view(np.float64)
         self.state: U8 = np.zeros((machine.mesh.cpes, words), np.uint8)
+        self._octets = self.state.view(np.uint64)
         self.peak_bytes = 0
 
     def allocate(self, offset_bytes: int, size_bytes: int) -> None:
@@ -60,11 +61,11 @@ class Ldms:
 
     def require(self, box: Box, verb: str) -> None:
         """Every word must be readable."""
-        self._check(box, WRITTEN, LEAVING, verb)
+        self._check(box, WRITTEN, WRITTEN, verb)
 
     def write(self, box: Box, verb: str) -> None:
         """No word may be under way; all become readable."""
-        self._check(box, WRITTEN, UNWRITTEN, verb)
+        self._check(box, ARRIVING, UNWRITTEN, verb)
         self.mark(box, WRITTEN)
 
     def write_on(self, cpe: int, box: Box) -> None:
@@ -75,17 +76,20 @@ class Ldms:
         """Set the state of every word."""
         claim(self.state, box.at, box.extents, box.strides, box.words, value)
 
-    def _check(self, box: Box, low: int, high: int, verb: str) -> None:
-        cpe = first_not(self.state, box.at, box.extents, box.strides, box.words, low, high)
+    def _check(self, box: Box, mask: int, wanted: int, verb: str) -> None:
+        """Every state & mask must be `wanted`."""
+        cpe = first_not(
+            self.state, self._octets, box.at, box.extents, box.strides, box.words, mask, wanted
+        )
         if cpe >= 0:
             row, col = divmod(int(cpe), self.mesh.cols)
             raise LdmError(f"CPE ({row}, {col}) {verb} {box.buffer.name}, {self._why(box, cpe)}")
 
     def _why(self, box: Box, cpe: int) -> str:
         """What is the matter with the box on this CPE."""
-        one = (self.state[cpe : cpe + 1], box.at, box.extents[cpe : cpe + 1], box.strides)
-        if first_not(*one, box.words, WRITTEN, UNWRITTEN) < 0:
-            return "which was never written"
-        if first_not(*one, box.words, WRITTEN, ARRIVING) < 0:
+        axes = (np.arange(n) * step for n, step in zip(box.extents[cpe], box.strides, strict=True))
+        index = sum(np.ix_(*axes), np.int64(box.at))
+        states = set(self.state[cpe, np.ravel(index * box.words)].tolist())
+        if ARRIVING in states:
             return "which a copy still fills"
-        return "which a copy still reads"
+        return "which a copy still reads" if LEAVING in states else "which was never written"

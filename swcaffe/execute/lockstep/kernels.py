@@ -32,26 +32,57 @@ __all__ = [
 ]
 
 UNWRITTEN, WRITTEN, ARRIVING, LEAVING = 0, 1, 2, 3
-"""States of an LDM word: undefined; readable; target of a copy under way; source of one."""
+"""States of an LDM word: undefined; readable; target of a copy under way; source of one.
+
+Bit 0 says that it may be read, bit 1 that it may not be written.
+"""
 
 _leaf = njit(nogil=True, cache=True)
 
 
 @_leaf
+def _rows(extents: Any, strides: Any) -> tuple[int, int, int, int]:
+    """(n0, n1, n2, length): a box as rows of elements without gaps, as few and long as they go."""
+    n0, n1, n2, length = extents[0], extents[1], extents[2], extents[3]
+    if n0 * n1 * n2 * length == 0:
+        return 0, 0, 0, 0
+    if n2 == 1 or strides[2] == length:
+        length, n2 = length * n2, 1
+        if n1 == 1 or strides[1] == length:
+            length, n1 = length * n1, 1
+            if n0 == 1 or strides[0] == length:
+                length, n0 = length * n0, 1
+    return n0, n1, n2, length
+
+
+@_leaf
 def first_not(
-    state: Any, at: int, extents: Any, strides: Any, words: int, low: int, high: int
+    state: Any, octets: Any, at: int, extents: Any, strides: Any, words: int, mask: int, wanted: int
 ) -> Any:
-    """The first CPE with a word of the box whose state is not `low` or `high`, or -1."""
+    """The first CPE with a word of the box whose state & mask is not `wanted`, or -1.
+
+    octets are the states eight at a time; the last axis of a box has no gaps.
+    """
+    many = np.uint64(0x0101010101010101)
+    mask8, wanted8 = np.uint64(mask) * many, np.uint64(wanted) * many
     for cpe in range(state.shape[0]):
-        e = extents[cpe]
-        for i in range(e[0]):
-            for j in range(e[1]):
-                for k in range(e[2]):
-                    row = at + i * strides[0] + j * strides[1] + k * strides[2]
-                    for x in range(e[3]):
-                        value = state[cpe, (row + x * strides[3]) * words]
-                        if value not in (low, high):
-                            return cpe
+        n0, n1, n2, length = _rows(extents[cpe], strides)
+        for i in range(n0):
+            for j in range(n1):
+                for k in range(n2):
+                    first = (at + i * strides[0] + j * strides[1] + k * strides[2]) * words
+                    last = first + length * words
+                    head = min(-(-first // 8) * 8, last)
+                    tail = max(head, last // 8 * 8)
+                    bad = np.uint64(0)
+                    for x in range(first, head):
+                        bad |= np.uint64((state[cpe, x] & mask) ^ wanted)
+                    for x in range(head // 8, tail // 8):
+                        bad |= (octets[cpe, x] & mask8) ^ wanted8
+                    for x in range(tail, last):
+                        bad |= np.uint64((state[cpe, x] & mask) ^ wanted)
+                    if bad:
+                        return cpe
     return -1
 
 
@@ -59,15 +90,12 @@ def first_not(
 def claim(state: Any, at: int, extents: Any, strides: Any, words: int, value: int) -> None:
     """Give every word of the box a state."""
     for cpe in range(state.shape[0]):
-        e = extents[cpe]
-        for i in range(e[0]):
-            for j in range(e[1]):
-                for k in range(e[2]):
-                    row = at + i * strides[0] + j * strides[1] + k * strides[2]
-                    for x in range(e[3]):
-                        word = (row + x * strides[3]) * words
-                        for w in range(words):
-                            state[cpe, word + w] = value
+        n0, n1, n2, length = _rows(extents[cpe], strides)
+        for i in range(n0):
+            for j in range(n1):
+                for k in range(n2):
+                    row = (at + i * strides[0] + j * strides[1] + k * strides[2]) * words
+                    state[cpe, row : row + length * words] = np.uint8(value)
 
 
 @_leaf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from swcaffe.cli.flags import Flags, boolean
+from swcaffe.cli.flags import Flags, boolean, not_negative
 from swcaffe.data.convert_imageset import convert_imageset
 
 __all__ = ["run"]
@@ -25,9 +25,15 @@ def _flags() -> Flags:
         flags.add_argument(
             f"--{name}", type=boolean, default=False, metavar="BOOL", help=f"{text} (false)"
         )
-    flags.add_argument("--backend", choices=["lmdb", "leveldb"], default="lmdb", help="(lmdb)")
-    flags.add_argument("--resize_width", type=int, default=0, metavar="PX", help="0: as it is (0)")
-    flags.add_argument("--resize_height", type=int, default=0, metavar="PX", help="(0)")
+    flags.add_argument(
+        "--backend", choices=["lmdb", "leveldb"], default="lmdb", help="of DB_NAME (lmdb)"
+    )
+    flags.add_argument(
+        "--resize_width", type=not_negative, default=0, metavar="PX", help="0: as it is (0)"
+    )
+    flags.add_argument(
+        "--resize_height", type=not_negative, default=0, metavar="PX", help="0: as it is (0)"
+    )
     flags.add_argument(
         "--encode_type", default="", metavar="EXT", help="compress as png, jpg, … (the file's kind)"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from swcaffe.arrays import Shape
 from swcaffe.cli.engines import add_net_flags, stages
-from swcaffe.cli.flags import Flags, boolean
+from swcaffe.cli.flags import Flags
 from swcaffe.errors import DataError, UsageError
 from swcaffe.files import write_atomically
 from swcaffe.net.definition import read_definition
@@ -47,7 +47,6 @@ def run(argv: Sequence[str]) -> int:
         help="a blob to feed, with its shape; may be given several times (required)",
     )
     flags.add_argument("--output", metavar="FILE", help="where to write (standard output)")
-    flags.add_argument("--lenient", type=boolean, default=False, metavar="BOOL", help="(false)")
     add_net_flags(flags)
     flags.add_argument("model", metavar="TRAIN_VAL")
     args = flags.parse(argv)

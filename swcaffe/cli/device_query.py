@@ -39,7 +39,9 @@ def _properties(machine: Machine) -> list[tuple[str, str]]:
 def run(argv: Sequence[str]) -> int:
     """Print; 0."""
     flags = Flags("device_query", "Describe the modelled machine and this host.")
-    flags.add_argument("--machine", default="sw26010", metavar="NAME", help="(sw26010)")
+    flags.add_argument(
+        "--machine", choices=list(MACHINES), default="sw26010", help="which machine (sw26010)"
+    )
     flags.add_argument("--gpu", default="all", metavar="IDS", help="Caffe's flag, only shown (all)")
     args = flags.parse(argv)
     machine = MACHINES.get(args.machine)

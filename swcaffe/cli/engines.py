@@ -6,7 +6,7 @@ import argparse
 import logging
 
 import swcaffe.layers  # noqa: F401  registers the layer types
-from swcaffe.cli.flags import Flags
+from swcaffe.cli.flags import Flags, boolean, not_negative
 from swcaffe.engine.engine import Engine, create_engine
 
 __all__ = ["add_engine_flags", "add_net_flags", "make_engine", "stages"]
@@ -28,7 +28,11 @@ def add_engine_flags(flags: Flags) -> None:
         help="sw26010: tile by tile in float32, or CPE by CPE with the machine's arithmetic (tile)",
     )
     flags.add_argument(
-        "--threads", type=int, default=0, metavar="N", help="host threads; 0 is all cores (0)"
+        "--threads",
+        type=not_negative,
+        default=0,
+        metavar="N",
+        help="host threads; 0 is all cores (0)",
     )
     flags.add_argument(
         "--gpu", default="", metavar="IDS", help="Caffe's flag; any value chooses sw26010"
@@ -40,6 +44,13 @@ def add_net_flags(flags: Flags) -> None:
     flags.add_argument("--level", type=int, default=0, metavar="N", help="net level (0)")
     flags.add_argument(
         "--stage", default="", metavar="A,B", help="comma-separated net stages (none)"
+    )
+    flags.add_argument(
+        "--lenient",
+        type=boolean,
+        default=False,
+        metavar="BOOL",
+        help="warn about unknown prototxt fields instead of refusing them (false)",
     )
 
 

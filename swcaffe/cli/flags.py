@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from swcaffe.errors import UsageError, unknown_name
 
-__all__ = ["Flags", "boolean", "positive"]
+__all__ = ["Flags", "boolean", "not_negative", "positive"]
 
 
 def boolean(text: str) -> bool:
@@ -26,12 +26,21 @@ def boolean(text: str) -> bool:
 
 def positive(text: str) -> int:
     """A whole number above zero."""
+    return _at_least(1, text)
+
+
+def not_negative(text: str) -> int:
+    """A whole number from zero on."""
+    return _at_least(0, text)
+
+
+def _at_least(least: int, text: str) -> int:
     try:
         value = int(text)
     except ValueError:
-        value = 0
-    if value <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+        value = least - 1
+    if value < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} on")
     return value
 
 
@@ -75,6 +84,9 @@ class Flags(argparse.ArgumentParser):
                 positional.append(word)
             else:
                 flags.append(self._flag(word, rest))
+        places = [action.nargs for action in self._actions if not action.option_strings]
+        if len(positional) > len(places) and "*" not in places and "--help" not in flags:
+            self.error(f"unexpected argument {positional[len(places)]!r}")
         return [*flags, "--", *positional] if positional else flags
 
     def _flag(self, word: str, rest: list[str]) -> str:

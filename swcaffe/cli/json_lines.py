@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TextIO
@@ -18,15 +19,25 @@ class JsonLines:
 
     def __init__(self, path: Path) -> None:
         """Open for appending, so that a resumed run continues its file. Raises DataError."""
-        try:
+        self._path = path
+        with self._explained():
             self._file: TextIO = path.open("a", encoding="utf-8", buffering=1)
-        except OSError as error:
-            raise DataError(f"cannot write {path}: {error.strerror}") from error
 
     def __call__(self, event: Mapping[str, object]) -> None:
-        """Write an event; single iterations are left out."""
+        """Write an event; single iterations are left out. Raises DataError for a full disk."""
         if event["event"] != "iteration":
-            self._file.write(json.dumps(event) + "\n")
+            with self._explained():
+                self._file.write(json.dumps(event) + "\n")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise DataError(
+                f"cannot write {self._path}: {error.strerror}",
+                fix="check that its folder exists, may be written to, and has room",
+            ) from error
 
     def __enter__(self) -> JsonLines:
         """The listener itself."""
@@ -38,5 +49,6 @@ class JsonLines:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file; what a full disk refused before has been told then."""
+        with suppress(OSError):
+            self._file.close()

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
 
 import swcaffe
 from swcaffe.errors import SwcaffeError, UsageError, unknown_name
-from swcaffe.log import configure
 
 __all__ = ["COMMANDS", "console_main", "main"]
 
@@ -75,7 +75,7 @@ def run(argv: Sequence[str]) -> int:
         asked = any(word in ("-h", "-help", "--help", "help") for word in rest)
         print(usage(), file=sys.stdout if asked else sys.stderr)
         return 0 if asked else 2
-    configure()
+    importlib.import_module("swcaffe.log").configure()  # loads numpy, help need not
     module = importlib.import_module(f"swcaffe.cli.{command}")
     code: int = module.run(rest)
     return code
@@ -98,6 +98,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output went away
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:  # of the terminal, the disk or the network, and no part's to explain
+        if debug:
+            traceback.print_exc()
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"error: {place}{error.strerror or error}", file=sys.stderr)
+        print(
+            "  fix: check the place that is written to or read; --debug shows it", file=sys.stderr
+        )
+        return 1
     except MemoryError as error:
         print(f"error: out of memory {error}\n  fix: lower the batch size", file=sys.stderr)
         return 1
@@ -112,4 +121,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def console_main() -> None:
     """Entry point of the `swcaffe` script."""
-    sys.exit(main())
+    code = main()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C finds nothing left to stop
+    sys.exit(code)

@@ -31,7 +31,7 @@ class _Above:
 @contextmanager
 def progress_bar(total: int) -> Iterator[Callable[[Event], None] | None]:
     """A solver listener that moves a bar to `total` iterations; None when nobody would see it."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console

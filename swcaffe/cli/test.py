@@ -39,7 +39,6 @@ def _flags() -> Flags:
         default="error",
         help="what an unreadable record does (error)",
     )
-    flags.add_argument("--lenient", type=boolean, default=False, metavar="BOOL", help="(false)")
     add_engine_flags(flags)
     add_net_flags(flags)
     return flags

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from swcaffe.cli.engines import add_engine_flags, add_net_flags, make_engine, stages
-from swcaffe.cli.flags import Flags, boolean, positive
+from swcaffe.cli.flags import Flags, positive
 from swcaffe.engine.engine import Estimate, Plan
 from swcaffe.engine.recording import RecordingEngine
 from swcaffe.errors import UsageError
@@ -24,10 +24,11 @@ log = logging.getLogger(__name__)
 def _flags() -> Flags:
     flags = Flags("time", "Time a net layer by layer, forward and backward.")
     flags.add_argument("--model", metavar="FILE", help="net prototxt (required)")
-    flags.add_argument("--iterations", type=positive, default=50, metavar="N", help="(50)")
-    flags.add_argument("--phase", choices=["TRAIN", "TEST"], default="TRAIN", help="(TRAIN)")
+    flags.add_argument("--iterations", type=positive, default=50, metavar="N", help="passes (50)")
+    flags.add_argument(
+        "--phase", choices=["TRAIN", "TEST"], default="TRAIN", help="of the net (TRAIN)"
+    )
     flags.add_argument("--weights", default="", metavar="FILE", help="ignored, as in Caffe")
-    flags.add_argument("--lenient", type=boolean, default=False, metavar="BOOL", help="(false)")
     add_engine_flags(flags)
     add_net_flags(flags)
     return flags

@@ -61,13 +61,6 @@ def _flags() -> Flags:
         default="error",
         help="what an unreadable record does (error)",
     )
-    flags.add_argument(
-        "--lenient",
-        type=boolean,
-        default=False,
-        metavar="BOOL",
-        help="warn about unknown prototxt fields instead of refusing them (false)",
-    )
     flags.add_argument("--log_json", metavar="FILE", help="write one JSON object a line as well")
     flags.add_argument(
         "--progress",

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -156,15 +158,31 @@ def _close_shared(environment: lmdb.Environment) -> None:
                 _shared[file] = (environment, users - 1)
 
 
+@contextmanager
+def _explained(what: str) -> Iterator[None]:
+    try:
+        yield
+    except lmdb.Error as cause:
+        raise DataError(
+            f"{what}: {cause}", fix="keys have 1 to 511 bytes, and the disk must have room"
+        ) from cause
+
+
 class LmdbWriter:
     """Puts entries into a new database; `commit` makes what was put so far durable."""
 
     def __init__(self, path: Path) -> None:
         """Make the folder `path` (mode 0744, as Caffe does) and an empty database in it."""
         path.mkdir(mode=0o744)
-        self._environment = lmdb.open(
-            str(path), map_size=FIRST_MAP_BYTES, mode=0o664, metasync=False, sync=False
-        )
+        with _explained(f"cannot make {path}"):
+            self._environment = lmdb.open(
+                str(path),
+                map_size=FIRST_MAP_BYTES,
+                mode=0o664,
+                metasync=False,
+                sync=False,
+                lock=False,  # nobody else knows the folder, and a full disk kills who maps a lock
+            )
         self._pending: list[tuple[bytes, bytes]] = []
 
     def put(self, key: bytes, value: bytes) -> None:
@@ -176,25 +194,29 @@ class LmdbWriter:
 
         Raises DataError for a full disk, or a key that is empty or longer than 511 bytes.
         """
-        while True:
-            try:
-                with self._environment.begin(write=True) as transaction:
-                    for key, value in self._pending:
-                        transaction.put(key, value)
-                break
-            except lmdb.MapFullError:
+        first, last = (self._pending[i][0] if self._pending else b"" for i in (0, -1))
+        with _explained(f"cannot store the entries {first!r} to {last!r}"):
+            while not self._put_pending():
                 self._environment.set_mapsize(2 * self._environment.info()["map_size"])
-            except lmdb.Error as cause:
-                first, last = self._pending[0][0], self._pending[-1][0]
-                raise DataError(
-                    f"cannot store the entries {first!r} to {last!r}: {cause}"
-                ) from cause
         self._pending.clear()
 
+    def _put_pending(self) -> bool:
+        """Store all pending entries in one transaction, or none if the map is full."""
+        try:
+            with self._environment.begin(write=True) as transaction:
+                for key, value in self._pending:
+                    transaction.put(key, value)
+        except lmdb.MapFullError:
+            return False
+        return True
+
     def close(self) -> None:
-        """Flush to disk and close; what was not committed is dropped."""
-        self._environment.sync(True)
-        self._environment.close()
+        """Flush to disk and close; what was not committed is dropped. Raises DataError."""
+        try:
+            with _explained("cannot flush the database"):
+                self._environment.sync(True)
+        finally:
+            self._environment.close()
 
     def __enter__(self) -> LmdbWriter:
         """The writer itself; `with` closes it."""

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import h5py
 
-from swcaffe.errors import WeightsError
+from swcaffe.errors import SwcaffeError, WeightsError
 from swcaffe.files import write_atomically
 from swcaffe.net.layer import Layer
 from swcaffe.net.net import Net
 
-__all__ = ["load_hdf5", "save_hdf5"]
+__all__ = ["create_hdf5", "load_hdf5", "save_hdf5"]
 
 log = logging.getLogger(__name__)
+
+
+@contextmanager
+def create_hdf5(path: Path, error: type[SwcaffeError]) -> Iterator[h5py.File]:
+    """A new HDF5 file, at `path` once it is complete. Raises `error` as `write_atomically` does."""
+    with write_atomically(path, error) as beside:
+        try:
+            with h5py.File(beside, "w") as file:
+                yield file
+        except RuntimeError as cause:  # what h5py makes of a disk that is full on closing
+            raise OSError(errno.EIO, str(cause).partition(" (")[0]) from cause
 
 
 def load_hdf5(net: Net, path: Path) -> None:
@@ -63,7 +77,7 @@ def _load_layer(layer: Layer, group: Any, shared: set[tuple[str, int]], path: Pa
 def save_hdf5(net: Net, path: Path, *, diff: bool = False) -> None:
     """Write every layer's group; shared weights stand in their owner's group only."""
     owners = {(p.layer.name, p.index) for p in net.learnable_params}
-    with write_atomically(path, WeightsError) as beside, h5py.File(beside, "w") as file:
+    with create_hdf5(path, WeightsError) as file:
         data = file.create_group("data")
         gradients = file.create_group("diff") if diff else None
         for layer in net.layers:

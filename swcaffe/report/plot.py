@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from swcaffe.errors import DataError
+from swcaffe.errors import DataError, unknown_name
+from swcaffe.files import write_atomically
 from swcaffe.report.curves import Curve
 
 try:
@@ -57,7 +58,9 @@ def draw_curves(curves: Mapping[str, Curve], path: Path, title: str = "") -> Non
     left.legend(handles=lines, loc="center right", fontsize=8)
     if title:
         left.set_title(title)
-    try:
-        figure.savefig(path)
-    except (OSError, ValueError) as error:
-        raise DataError(f"cannot write {path}: {error}") from error
+    kind = path.suffix[1:]
+    known = figure.canvas.get_supported_filetypes()
+    if kind and kind not in known:
+        raise DataError(unknown_name("kind of picture", kind, known), fix="--output NAME.png")
+    with write_atomically(path, DataError) as part:
+        figure.savefig(part, format=kind or "png")

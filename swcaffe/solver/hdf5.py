@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 
 from swcaffe.errors import SnapshotError
-from swcaffe.files import write_atomically
+from swcaffe.net.hdf5 import create_hdf5
 from swcaffe.solver.state import SolverState
 
 __all__ = ["read_hdf5", "write_hdf5"]
@@ -16,7 +16,7 @@ __all__ = ["read_hdf5", "write_hdf5"]
 
 def write_hdf5(path: Path, state: SolverState) -> None:
     """Write a state. Raises SnapshotError."""
-    with write_atomically(path, SnapshotError) as beside, h5py.File(beside, "w") as file:
+    with create_hdf5(path, SnapshotError) as file:
         file.create_dataset("iter", data=np.array([state.iteration], np.int32))
         file.create_dataset("learned_net", data=np.bytes_(state.learned_net.encode()))
         file.create_dataset("current_step", data=np.array([state.current_step], np.int32))

@@ -58,8 +58,8 @@ def test_values(words: str, name: str, value: object) -> None:
     [
         ("--slover x", "unknown flag 'slover'.*did you mean 'solver'"),
         ("--solver", "--solver needs a value"),
-        ("--iterations 0", "'0' is not a whole number above 0"),
-        ("--iterations x", "'x' is not a whole number above 0"),
+        ("--iterations 0", "'0' is not a whole number from 1 on"),
+        ("--iterations x", "'x' is not a whole number from 1 on"),
         ("--shuffle=maybe", "'maybe' is neither true nor false"),
     ],
 )

@@ -108,19 +108,22 @@ class Blob:
     def share_data(self, other: Blob) -> None:
         """Use `other`'s values from now on; counts must be equal."""
         self._check_count(other)
-        other.data  # noqa: B018  memory must exist before it is shared
         self._data, self._data_view = other._data, None
 
     def share_diff(self, other: Blob) -> None:
         """Use `other`'s gradient from now on; counts must be equal."""
         self._check_count(other)
-        other.diff  # noqa: B018  as above
         self._diff, self._diff_view = other._diff, None
 
     def share(self, other: Blob) -> None:
         """Share values and gradient."""
         self.share_data(other)
         self.share_diff(other)
+
+    @property
+    def memory(self) -> tuple[int, int]:
+        """Identities of the memory of values and of the gradient, allocated yet or not."""
+        return id(self._data), id(self._diff)
 
     def shares_data_with(self, other: Blob) -> bool:
         """Whether both blobs have one memory for their values."""

@@ -25,7 +25,7 @@ from swcaffe.proto import messages
 from swcaffe.proto.messages import Message
 from swcaffe.proto.prototxt import write
 
-__all__ = ["BuildOptions", "Net", "Node"]
+__all__ = ["BuildOptions", "Memory", "Net", "Node"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,31 @@ class BuildOptions:
     rank: int = 0
     size: int = 1
     bad_records: str = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes of a net by what they hold.
+
+    listed       Caffe's figure: every top of every layer, shared or not
+    activations  memory of values, shared memory once      gradients  likewise, where backward runs
+    parameters   values of learnable parameters; their gradients need as much again
+    """
+
+    listed: int
+    activations: int
+    gradients: int
+    parameters: int
+
+    def __str__(self) -> str:
+        """One line in MiB."""
+        parts = (self.activations, self.gradients, self.parameters, self.parameters)
+        a, g, p, d = (f"{part / 2**20:.1f}" for part in parts)
+        total = f"{sum(parts) / 2**20:.1f}"
+        return (
+            f"Memory in MiB: activations {a}, their gradients {g}, parameters {p}, "
+            f"their gradients {d}; together {total}"
+        )
 
 
 class Net:
@@ -84,7 +109,9 @@ class Net:
         for i in self.outputs:
             say("This network produces output %s", self.blob_names[i])
         self._report_sharing()
-        say("Memory required for data: %d", self.memory_bytes()["data"])
+        memory = self.memory()
+        say("Memory required for data: %d", memory.listed)
+        say("%s", memory)
         say("Network initialization done.")
 
     @classmethod
@@ -220,13 +247,21 @@ class Net:
                 weights[i] = w
         return weights
 
-    def memory_bytes(self) -> dict[str, int]:
-        """Bytes this net will touch, known before any activation is allocated.
-
-        data: Caffe's count, every top of every layer once; params: weights of the owners.
-        """
-        data = sum(self.blobs[i].count for node in self.nodes for i in node.top_ids)
-        return {"data": 4 * data, "params": 4 * sum(p.blob.count for p in self.learnable_params)}
+    def memory(self) -> Memory:
+        """What this net will hold, known before any activation is allocated."""
+        values, gradients = {}, {}
+        for node in self.nodes:
+            for blob in self.tops(node):
+                value, gradient = blob.memory
+                values[value] = blob.count
+                if node.needs_backward:
+                    gradients[gradient] = blob.count
+        return Memory(
+            listed=4 * sum(blob.count for node in self.nodes for blob in self.tops(node)),
+            activations=4 * sum(values.values()),
+            gradients=4 * sum(gradients.values()),
+            parameters=4 * sum(p.blob.count for p in self.learnable_params),
+        )
 
     # -- running ----------------------------------------------------------------------------------
 

@@ -232,3 +232,21 @@ def test_callbacks_get_every_layer_index(build: Build) -> None:
     net.forward()
     net.backward()
     assert seen == [*(("before", i) for i in range(4)), *(("back", i) for i in (3, 2, 1, 0))]
+
+
+def test_memory_is_known_before_it_is_allocated_and_counts_shared_memory_once(build: Build) -> None:
+    net = build("""
+      layer { name: "d" type: "Input" top: "x" input_param { shape { dim: 1000 dim: 50 } } }
+      layer { name: "i" type: "InnerProduct" bottom: "x" top: "y"
+        inner_product_param { num_output: 7 } }
+      layer { name: "r" type: "ReLU" bottom: "y" top: "y" }
+      layer { name: "f" type: "Flatten" bottom: "y" top: "f" }
+      layer { name: "a" type: "Silence" bottom: "f" }
+      layer { name: "l" type: "EuclideanLoss" bottom: "f" bottom: "f" top: "l" }
+    """)
+    assert all(blob._data.flat is None for blob in net.blobs)
+    memory = net.memory()
+    assert memory.parameters == 4 * (7 * 50 + 7)
+    assert memory.activations == 4 * (50_000 + 7_000 + 1)
+    assert memory.gradients == 4 * (7_000 + 3 * 7_000 + 1)  # one for each of f's three readers
+    assert memory.listed == 4 * (50_000 + 6 * 7_000 + 1)

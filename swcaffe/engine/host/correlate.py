@@ -21,8 +21,8 @@ __all__ = ["correlate", "correlate_values", "pack_job", "pack_weights", "pack_wo
 
 DEPTH = 256
 """Steps of k packed at once: a block of ROWS rows of weights stays in the first-level cache."""
-PANEL_BYTES = 256 * 1024
-"""All panels of a task, which then stay in the second-level cache."""
+CHUNK_BYTES = 256 * 1024
+"""Size of the im2col matrix that a task spares: its images then stay in the second-level cache."""
 TASKS = 16
 """Fewest tasks to aim at, so that a late thread costs little."""
 
@@ -177,7 +177,7 @@ def correlate(table: Any, index: int, worker: int) -> None:
 def _chunk(axes: Axes, depth: int) -> int:
     """Output positions of a task: whole images, or an even part of one."""
     total = axes.n * axes.positions
-    most = min(PANEL_BYTES // (4 * depth), split_evenly(total, TASKS))
+    most = min(CHUNK_BYTES // (4 * depth), split_evenly(total, TASKS))
     most = max(COLS, most // COLS * COLS)
     if most >= axes.positions:
         return most // axes.positions * axes.positions
@@ -206,7 +206,6 @@ def correlate_values(axes: Axes, has_bias: bool) -> tuple[dict[str, Any], int, S
         "chunk": chunk,
         "block": block,
         "blocks": blocks,
-        "panel_depth": depth,
         "pitch": pitch,
         "has_bias": int(has_bias),
         "panels_at": panels_at,

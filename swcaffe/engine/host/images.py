@@ -13,6 +13,7 @@ less than WIDTH words, which the next one overwrites; after the last there is ro
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -31,13 +32,12 @@ LAYOUT = fields(
     "n groups channels outputs taps positions has_bias "
     "in0 in1 in2 out0 out1 out2 stride0 stride1 stride2 pad0 pad1 pad2 "
     "lines columns phases pitch row_pitch line_pitch tap_offsets "
-    "chunk block blocks depth panel_depth span rows row_step parts "
+    "chunk block blocks depth span rows row_step parts images accumulate halves piece_words "
     "spread gap taps0 taps2 tap_step tap_shift dilation0 dilation1 dilation2 lines_at "
     "w_group w_row w_channel w_flip w_taps "
-    "panels_at tile_at pieces_at",
+    "panels_at outputs_at tile_at pieces_at",
 )
-"""Words of all convolution tasks; the plan of each says what it leaves 0."""
-
+"""Words of all convolution tasks; each plan sets those that its tasks read."""
 
 LINE = 256
 """Longest line of a pointwise convolution, so that a task need not copy whole planes."""
@@ -48,9 +48,8 @@ class Axes:
 
     def __init__(self, g: ConvGeometry) -> None:
         """Fill up with axes of one; the pixels of a pointwise convolution get handy lines."""
-        every = (*g.kernel, *g.stride)
-        if all(v == 1 for v in every) and not any(g.pad):
-            pixels = int(np.prod(g.in_size))
+        if {*g.kernel, *g.stride} == {1} and not any(g.pad):
+            pixels = math.prod(g.in_size)
             line = max(d for d in range(1, min(pixels, LINE) + 1) if pixels % d == 0)
             line = line if line >= WIDTH else pixels
             self.in_size = self.out_size = (pixels // line, 1, line)
@@ -62,7 +61,7 @@ class Axes:
             self.dilation, self.pad = self._three(g.dilation), self._three(g.pad, 0)
         self.n, self.groups = g.n, g.groups
         self.channels, self.outputs = g.ic // g.groups, g.oc // g.groups
-        self.taps, self.positions = int(np.prod(self.kernel)), int(np.prod(self.out_size))
+        self.taps, self.positions = math.prod(self.kernel), math.prod(self.out_size)
         self.lines = self.span(1, self.out_size[1])
         needed = self.span(2, self.out_size[2])
         self.phases = self.stride[2]

@@ -1,9 +1,9 @@
 """Gradients to weights and bias: dot products along the output positions.
 
 One task owns some input channels (all their taps) and a range of images. It walks the images in
-bands, lays the outputs of each channel and the inputs met by each tap out as rows along the
-positions, and multiplies rows with rows (`dot_tile`). Ranges of images are summed in order by a
-second job, so that the result does not depend on who computed what.
+bands, copies the outputs of a band to rows, one for each channel, and multiplies them with the
+inputs that each tap meets, straight from the image copies (`dot_lines`). Ranges of images are
+summed in order by a second job, so that the result does not depend on who computed what.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _outputs(
 @compiled
 def _line_pieces(t: Any, images: int, slot: int, rows: int, pieces: Any) -> int:
     """Offsets of the inputs that the filled lines of a band meet; the number of steps."""
-    size = HALF if t.w_flip else WIDTH
+    size = HALF if t.halves else WIDTH
     count = 0
     for b in range(images):
         for o0 in range(rows):
@@ -78,7 +78,7 @@ def _line_pieces(t: Any, images: int, slot: int, rows: int, pieces: Any) -> int:
                 for x in range(0, t.spread, size):
                     pieces[count] = at + x
                     count += 1
-    if t.w_flip:
+    if t.halves:
         pieces[count] = 0
         return (count + 1) // 2
     return count
@@ -94,7 +94,7 @@ def weight_gradient(table: Any, index: int, worker: int) -> None:
     part = index // channel_blocks // t.groups
     channels = min(t.block, t.channels - c0)
     scratch = t.private + worker * t.private_bytes
-    outputs = scratch + t.panels_at
+    outputs = scratch + t.outputs_at
     window = t.channels * t.taps
     size = t.groups * t.outputs * (window + t.has_bias)
     mine = t.shared + 4 * part * size
@@ -108,8 +108,8 @@ def weight_gradient(table: Any, index: int, worker: int) -> None:
         sums[o] = 0
     slot = channels * t.pitch
     plane = 4 * t.in0 * t.in1 * t.in2
-    last = min((part + 1) * t.span, t.n)
-    for n in range(part * t.span, last, t.chunk):
+    last = min((part + 1) * t.images, t.n)
+    for n in range(part * t.images, last, t.chunk):
         images = min(t.chunk, last - n)
         zero_words(scratch + 4 * images * slot, t.spread + WIDTH)  # met by filled lines
         for row0 in range(0, t.out0, t.rows):
@@ -127,8 +127,8 @@ def _products(
     t: Any, scratch: int, images: int, slot: int, rows: int, cols: int, result: Any
 ) -> None:
     """Add the products of a band of outputs with the inputs of every tap."""
-    outputs, tile = scratch + t.panels_at, scratch + t.tile_at
-    pieces = words(scratch + t.pieces_at, t.panel_depth)
+    outputs, tile = scratch + t.outputs_at, scratch + t.tile_at
+    pieces = words(scratch + t.pieces_at, t.piece_words)
     steps = _line_pieces(t, images, slot, rows, pieces)
     room = (images * rows * t.out1 * t.spread + HALF) // WIDTH * WIDTH
     values = floats(tile, DOT_FLOATS)
@@ -144,7 +144,7 @@ def _products(
             height = min(DOT_ROWS, t.outputs - i)
             left = outputs + 4 * i * room
             at, places = tile + 4 * DOT_FLOATS, scratch + t.pieces_at
-            dot_lines(height, steps, t.w_flip, left, room, scratch, at, places, tile)
+            dot_lines(height, steps, t.halves, left, room, scratch, at, places, tile)
             for r in range(height):
                 to = result[(i + r) * window + j :]
                 for x in range(width):
@@ -153,7 +153,7 @@ def _products(
 
 @task(LAYOUT)
 def sum_parts(table: Any, index: int, worker: int) -> None:
-    """Add the parts of a range of elements in order, to what is there if `depth` says so."""
+    """Add the parts of a range of elements in order, to what is there if `accumulate` says so."""
     t = carray(table, 1)[0]
     weights = t.groups * t.outputs * t.channels * t.taps
     size = weights + t.groups * t.outputs * t.has_bias
@@ -167,7 +167,7 @@ def sum_parts(table: Any, index: int, worker: int) -> None:
             continue
         out = floats(target, high - low)
         start = 0
-        if not t.depth:
+        if not t.accumulate:
             part = floats(t.shared + 4 * low, high - low)
             for x in range(high - low):
                 out[x] = part[x]
@@ -183,36 +183,37 @@ def weight_gradient_values(
 ) -> tuple[dict[str, Any], list[Job], Scratch]:
     """Words, jobs and scratch of both jobs.
 
-    span is the number of images of a part, chunk of a band, rows the output rows of a band.
+    images is the number of images of a part, chunk of a band, rows the output rows of a band;
+    spread is the length of an output line filled up to whole pieces.
     """
     step = next(c for c in range(1, DOT_COLS + 1) if c * axes.taps % DOT_COLS == 0)
     block = min(axes.channels, -(-TAP_COLS // (axes.taps * step)) * step)
     owners = -(-axes.channels // block) * axes.groups
-    span = split_evenly(axes.n, -(-TASKS // owners))
-    parts = -(-axes.n // span)
+    images = split_evenly(axes.n, -(-TASKS // owners))
+    parts = -(-axes.n // images)
     spread = -(-axes.out_size[2] // HALF) * HALF
     line = axes.out_size[1] * spread
     rows = split_evenly(axes.out_size[0], -(-axes.out_size[0] * line // (2 * LENGTH)))
-    chunk = max(1, min(span, LENGTH // (rows * line))) if rows == axes.out_size[0] else 1
+    chunk = max(1, min(images, LENGTH // (rows * line))) if rows == axes.out_size[0] else 1
     pitch = axes.pitch(rows)
     room = (chunk * rows * line + HALF) // WIDTH * WIDTH
-    panels_at = -(-4 * (chunk * block * pitch + spread + 3 * WIDTH) // 64) * 64
-    pieces_at = panels_at + 4 * (axes.outputs * room + WIDTH)
+    outputs_at = -(-4 * (chunk * block * pitch + spread + 3 * WIDTH) // 64) * 64
+    pieces_at = outputs_at + 4 * (axes.outputs * room + WIDTH)
     tile_at = pieces_at + 8 * -(-(room // HALF + 1) // 8) * 8
     values = {
         **axes.words(),
         "has_bias": int(has_bias),
         "block": block,
-        "span": span,
+        "images": images,
         "parts": parts,
         "chunk": chunk,
         "rows": rows,
         "pitch": pitch,
         "spread": spread,
-        "w_flip": int(spread % WIDTH > 0),
-        "depth": int(accumulate),
-        "panel_depth": room // HALF + 1,
-        "panels_at": panels_at,
+        "halves": int(spread % WIDTH > 0),
+        "accumulate": int(accumulate),
+        "piece_words": room // HALF + 1,
+        "outputs_at": outputs_at,
         "pieces_at": pieces_at,
         "tile_at": tile_at,
     }

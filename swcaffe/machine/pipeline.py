@@ -36,12 +36,14 @@ class Pipeline:
     reserved_registers  the one that reads as zero, and the stack pointer
     width               instructions looked at in a cycle, and pipelines
     bus_latency_cycles  from the issue of a put to the first get that finds its message
+    bus_depth           messages in a send buffer, and in a receive buffer
     """
 
     registers: int
     reserved_registers: int
     width: int
     bus_latency_cycles: int
+    bus_depth: int
     groups: tuple[Group, ...]
 
     @property
@@ -63,6 +65,7 @@ SW26010_PIPELINE = Pipeline(
     reserved_registers=2,  # (published) [TACO]
     width=2,  # (published) [3.1.4]
     bus_latency_cycles=11,  # (measured) Xu et al. 2017, as quoted in [3.1.4]
+    bus_depth=4,  # (published) [TACO] two 1024-bit send and two receive buffers, one a direction
     groups=(
         Group("integer", (0, 1), 1, "published", "[table 3.2] add, sub, scaled add, compare"),
         Group("shift", (0, 1), 1, "published", "[table 3.2]"),

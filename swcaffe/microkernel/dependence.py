@@ -14,9 +14,9 @@ from swcaffe.machine.pipeline import Pipeline
 from swcaffe.microkernel.isa import ZERO, Instruction
 from swcaffe.microkernel.pipeline import Issue
 
-__all__ = ["Edge", "dependences"]
+__all__ = ["BUSES", "Edge", "dependences"]
 
-_BUSES = {
+BUSES = {
     "getr": "row in",
     "getc": "col in",
     "putr": "row out",
@@ -26,6 +26,7 @@ _BUSES = {
     "vldc": "col out",
     "lddec": "col out",
 }
+"""Mnemonic -> bus and direction of what communicates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,8 @@ def _touches(instruction: Instruction, latency: int) -> list[tuple[str, bool, in
     if instruction.opcode.form == "m":
         place = f"{instruction.imm}({instruction.srcs[-1]})"
         found.append((place, instruction.opcode.group == "store", 1))
-    if instruction.op in _BUSES:
-        found.append((_BUSES[instruction.op], True, 1))
+    if instruction.op in BUSES:
+        found.append((BUSES[instruction.op], True, 1))
     return found
 
 

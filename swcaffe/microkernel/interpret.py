@@ -151,6 +151,11 @@ def _branch(condition: Callable[[int, int], bool]) -> Meaning:
     return run
 
 
+def _select(mask: F64, a: F64, b: F64) -> F64:
+    result: F64 = np.where(mask != 0, a, b)
+    return result
+
+
 def _shuffle(cpe: Cpe, i: Instruction) -> None:
     """Two lanes of each source, chosen by two bits each of the constant."""
     low, high = map(cpe.vector, i.srcs)
@@ -174,7 +179,7 @@ _MEANING: dict[str, Meaning] = {
     "vmuld": _vector(operator.mul),
     "vmad": _vector(lambda a, b, c: a * b + c),
     "vfcmplt": _vector(lambda a, b: (a < b).astype(np.float64)),
-    "vselne": _vector(lambda mask, a, b: np.where(mask != 0, a, b)),
+    "vselne": _vector(_select),
     "vshff": _shuffle,
     "ldl": _load_integer,
     "vldd": _load(LANES),

@@ -1,4 +1,4 @@
-"""Orders instructions for the two pipelines: a list scheduler for blocks, a modulo scheduler for loops.
+"""Orders instructions for the two pipelines: blocks by list, loops by modulo scheduling.
 
 A loop that is software-pipelined starts an iteration every `interval` cycles. The interval begins
 with what the pipelines need at least and grows until a search finds times for all instructions. No
@@ -69,7 +69,12 @@ class Modulo:
 
 
 def block(body: Sequence[Instruction], machine: Pipeline) -> tuple[Instruction, ...]:
-    """A basic block in the order of a greedy list schedule, longest path to the end first."""
+    """A basic block in the order of a greedy list schedule, longest path to the end first.
+
+    A branch at its end stays there.
+    """
+    if body[-1].is_branch:
+        return (*block(body[:-1], machine), body[-1])
     edges = dependences(body, machine, loop=False)
     heights = _heights(len(body), edges)
     groups = Issue.of(machine).groups
@@ -147,7 +152,7 @@ class _Search:
         self.nodes = NODES
 
     def run(self, stages: int, fixed: dict[int, int]) -> tuple[int, ...] | None:
-        """Times, with those of `fixed` given; the branch ends an interval, the counter its first."""
+        """Times, with those of `fixed` given; the branch ends the first interval."""
         last = len(self.pipelines) - 1
         low = [0] * (last + 1)
         high = [stages * self.interval - 1] * (last + 1)

@@ -95,6 +95,7 @@ class Core:
     """One CPE's time, and the results that are pending."""
 
     def __init__(self, machine: Pipeline) -> None:
+        """At cycle 0, nothing pending."""
         self.groups = Issue.of(machine).groups
         self.now = 0
         self.ready: Ready = {}

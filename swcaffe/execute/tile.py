@@ -46,9 +46,9 @@ class CoreGroups:
             count = flat.layout.private_count
             self.private = [aligned_zeros((count,)) for _ in self.private]
 
-    def run(self, flat: Flat, segment: Segment, params: tuple[F32, ...]) -> None:
-        """One segment; a parallel loop on all core groups at once."""
-        workers = max(1, min(len(self.ldm), segment.extent))
+    def run(self, flat: Flat, segment: Segment, params: tuple[F32, ...], *, shared: bool) -> None:
+        """One segment; with `shared`, a parallel loop on all core groups at once."""
+        workers = max(1, min(len(self.ldm), segment.extent)) if shared else 1
         bounds = [segment.extent * worker // workers for worker in range(workers + 1)]
 
         def work(worker: int) -> None:
@@ -68,11 +68,11 @@ class CoreGroups:
 class TileExecutor:
     """Runs one verified program many times."""
 
-    def __init__(self, program: Program, groups: CoreGroups) -> None:
-        """Flatten the program and reserve what it needs."""
+    def __init__(self, program: Program, groups: CoreGroups, *, shared: bool = True) -> None:
+        """Flatten the program and reserve what it needs; `shared` lets all threads work on it."""
         self.program = program
         self._flat = flatten(program)
-        self._groups = groups
+        self._groups, self._shared = groups, shared
         groups.reserve(self._flat)
         self._unused = (np.zeros(1, np.float32),) * (MAX_PARAMS - len(program.params))
 
@@ -80,7 +80,7 @@ class TileExecutor:
         """Run on arrays that fit the parameters by count; all C-contiguous float32."""
         flat = tuple(_flat(array) for array in arrays)
         for segment in self._flat.segments:
-            self._groups.run(self._flat, segment, flat + self._unused)
+            self._groups.run(self._flat, segment, flat + self._unused, shared=self._shared)
 
 
 def _flat(array: Array) -> F32:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from swcaffe.ir.intrinsics.im2col import Pair, Windows
 from swcaffe.operators.convolution import ConvGeometry
@@ -27,6 +28,7 @@ class Planes:
     reverse: bool = False
 
     @classmethod
+    @lru_cache(maxsize=256)
     def of(cls, g: ConvGeometry) -> Planes:
         """A one-dimensional convolution is one row."""
 

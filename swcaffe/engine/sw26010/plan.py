@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from swcaffe.arrays import Array
 from swcaffe.cost.model import CostModel, Price
 from swcaffe.engine.engine import Estimate, Plan, Refusal
@@ -16,10 +18,23 @@ from swcaffe.operators.base import Operator
 from swcaffe.schedule.space import Config
 from swcaffe.schedule.template import Template
 
-__all__ = ["ProgramPlan", "Scheduled"]
+__all__ = ["Choice", "ProgramPlan", "Scheduled"]
 
 PRICED = 2
-"""Configurations that are built and priced for each operator, best of the sketch first."""
+"""Configurations of the best template that are built and priced, best of the sketch first."""
+
+SHARED_FLOPS = 2_000_000
+"""Operators below run on one host thread: waking another takes as long as they do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One program for an operator, and its price."""
+
+    template: str
+    config: Config
+    program: Program
+    price: Price
 
 
 class ProgramPlan(Plan):
@@ -28,23 +43,17 @@ class ProgramPlan(Plan):
     `counters` holds the events of the last run at mesh fidelity, and None at tile fidelity.
     """
 
-    def __init__(
-        self,
-        op: Operator,
-        scheduled: Scheduled,
-        template: str,
-        config: Config,
-        program: Program,
-        price: Price,
-    ) -> None:
+    def __init__(self, op: Operator, scheduled: Scheduled, choice: Choice) -> None:
         """Prepare the executor of a verified program."""
-        super().__init__(op, f"{scheduled.machine.name}: {template}")
-        self.config, self.program, self.price = config, program, price
+        super().__init__(op, f"{scheduled.machine.name}: {choice.template}")
+        program = choice.program
+        self.config, self.program, self.price = choice.config, program, choice.price
         self.counters: Counters | None = None
         self._tile: TileExecutor | None = None
         self._mesh: MeshExecutor | None = None
         if scheduled.groups is not None:
-            self._tile = TileExecutor(program, scheduled.groups)
+            shared = op.flops >= SHARED_FLOPS
+            self._tile = TileExecutor(program, scheduled.groups, shared=shared)
         else:
             self._mesh = MeshExecutor(program, scheduled.machine)
 
@@ -92,14 +101,17 @@ class Scheduled:
         return Refusal("; ".join(f"{name}: {reason}" for name, reason in reasons.items()))
 
     def plan(self, op: Operator) -> ProgramPlan:
-        """The cheapest of the configurations that each template's sketch likes best."""
-        priced = [
-            (self._model.price(program), template, config, program)
-            for template in self._templates
-            if template.refuse(op, self.machine) is None
-            for config in template.shortlist(op, self.machine, PRICED)
-            for program in [template.build(op, config, self.machine)]
-        ]
-        price, template, config, program = min(priced, key=lambda entry: entry[0].seconds)
-        verify(program, self.machine)
-        return ProgramPlan(op, self, template.name, config, program, price)
+        """The cheapest program: more configurations are tried of the template whose first is best."""
+        able = [t for t in self._templates if t.refuse(op, self.machine) is None]
+        lists = [(t, t.shortlist(op, self.machine, PRICED)) for t in able]
+        firsts = [self._price(op, template, configs[0]) for template, configs in lists]
+        best = min(range(len(able)), key=lambda i: firsts[i].price.seconds)
+        template, configs = lists[best]
+        choices = [firsts[best], *(self._price(op, template, config) for config in configs[1:])]
+        choice = min(choices, key=lambda choice: choice.price.seconds)
+        verify(choice.program, self.machine)
+        return ProgramPlan(op, self, choice)
+
+    def _price(self, op: Operator, template: Template, config: Config) -> Choice:
+        program = template.build(op, config, self.machine)
+        return Choice(template.name, config, program, self._model.price(program))

@@ -8,11 +8,12 @@ of each core group. Channel groups are products of their own [Fang 2019, section
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, cast
 
 from swcaffe.ir.buffer import Buffer
 from swcaffe.ir.builder import Builder, Span
-from swcaffe.ir.expr import Affine
+from swcaffe.ir.expr import ZERO, Affine
 from swcaffe.ir.stmt import Program
 from swcaffe.machine.spec import Machine
 from swcaffe.operators.base import Operator
@@ -142,10 +143,7 @@ class ConvTemplate(Template):
 
     def _sample(self, op: Operator, config: Config, machine: Machine) -> Product:
         """The product of the first image group and channel group."""
-        parts = Parts(machine, geometry_of(op))
-        b = Builder(self.name, (machine.mesh.rows, machine.mesh.cols))
-        col = parts.scratch(b, config["images"])
-        return self.product(parts, parts.params(b, op), col, (0, config["images"]), Affine())
+        return _first_product(self, op, config["images"], machine)
 
     def sketch(self, op: Operator, config: Config, machine: Machine) -> float:
         """That of the product, for all image groups; image moves are much the same for all."""
@@ -198,6 +196,15 @@ def geometry_of(op: Operator) -> ConvGeometry:
 
 def _tiles(config: Config) -> tuple[int, int, int]:
     return config["tile_m"], config["tile_n"], config["tile_k"]
+
+
+@lru_cache(maxsize=64)
+def _first_product(template: ConvTemplate, op: Operator, images: int, machine: Machine) -> Product:
+    """The product of the first image group and channel group, whatever the tiles."""
+    parts = Parts(machine, geometry_of(op))
+    b = Builder(template.name, (machine.mesh.rows, machine.mesh.cols))
+    col = parts.scratch(b, images)
+    return template.product(parts, parts.params(b, op), col, (0, images), ZERO)
 
 
 @template_for

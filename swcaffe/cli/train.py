@@ -15,8 +15,7 @@ from swcaffe.cli.json_lines import JsonLines
 from swcaffe.cli.progress import progress_bar
 from swcaffe.errors import UsageError
 from swcaffe.proto import messages
-from swcaffe.proto.messages import Message
-from swcaffe.proto.prototxt import read_solver
+from swcaffe.proto.prototxt import Parsed, read_solver
 from swcaffe.solver.actions import Action, SignalActions
 from swcaffe.solver.solver import Solver, SolverOptions
 
@@ -72,8 +71,8 @@ def _flags() -> Flags:
     return flags
 
 
-def _read(args: argparse.Namespace) -> Message:
-    """The SolverParameter with what the flags change in it."""
+def _read(args: argparse.Namespace) -> Parsed:
+    """The SolverParameter, with what the flags change in it, and its places."""
     if not args.solver:
         raise UsageError("swcaffe train needs --solver FILE", fix="swcaffe train --help")
     if args.snapshot and args.weights:
@@ -81,14 +80,15 @@ def _read(args: argparse.Namespace) -> Message:
             "--snapshot and --weights exclude each other",
             fix="--snapshot continues a run; --weights starts a new one from trained weights",
         )
-    param = read_solver(Path(args.solver), lenient=args.lenient).message
+    parsed = read_solver(Path(args.solver), lenient=args.lenient)
+    param = parsed.message
     param.train_state.level = args.level
     param.train_state.stage.extend(stages(args))
     if args.snapshot or args.weights:
         del param.weights[:]
     if args.weights:
         param.weights.append(args.weights)
-    return param
+    return parsed
 
 
 @contextmanager
@@ -107,7 +107,8 @@ def _signals(solver: Solver, args: argparse.Namespace) -> Iterator[SignalActions
 def run(argv: Sequence[str]) -> int:
     """Train; 0, or 128 + the number of the signal that stopped it."""
     args = _flags().parse(argv)
-    param = _read(args)
+    parsed = _read(args)
+    param = parsed.message
     cpu = param.HasField("solver_mode") and param.solver_mode == messages.SolverParameter.CPU
     engine = make_engine(args, default="host" if cpu else "sw26010")
     options = SolverOptions(
@@ -118,7 +119,7 @@ def run(argv: Sequence[str]) -> int:
     )
     with ExitStack() as stack:
         base = Path(args.solver).parent
-        solver = Solver(param, engine, base=base, where=args.solver, options=options)
+        solver = Solver(param, engine, base=base, places=parsed.source_map, options=options)
         stack.callback(solver.close)
         actions = stack.enter_context(_signals(solver, args))
         if args.log_json:

@@ -38,7 +38,8 @@ class PySolver:
 
     def __init__(self, solver_file: str | Path) -> None:
         """Build the solver. Raises ParameterError if the file names another type than the class."""
-        param = read_solver(solver_file).message
+        parsed = read_solver(solver_file)
+        param = parsed.message
         if self.type and param.HasField("type") and param.type != self.type:
             raise ParameterError(
                 f'{solver_file} has type: "{param.type}", asked for {self.type}Solver',
@@ -48,8 +49,8 @@ class PySolver:
             param.type = self.type
         cpu = param.HasField("solver_mode") and param.solver_mode == messages.SolverParameter.CPU
         engine = current_engine("host" if cpu else "sw26010")
-        path = Path(solver_file)
-        self._solver = Solver(param, engine, base=path.parent, where=str(path))
+        base = Path(solver_file).parent
+        self._solver = Solver(param, engine, base=base, places=parsed.source_map)
         self.net = Net.of(self._solver.net)
         self.test_nets = [Net.of(net) for net in self._solver.test_nets]
 

@@ -24,7 +24,7 @@ from swcaffe.proto.binary import read as read_binary
 from swcaffe.proto.binary import write as write_binary
 from swcaffe.solver.state import SolverState
 
-__all__ = ["probe_prefix", "read_state", "write_state"]
+__all__ = ["find_weights", "probe_prefix", "read_state", "write_state"]
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +81,21 @@ def write_state(path: Path, state: SolverState) -> None:
     for name, array in state.extra.items():
         message.swcaffe.generator.add(name=name, state=_pack(array))
     write_binary(path, message, error=SnapshotError)
+
+
+def find_weights(path: Path, state: SolverState) -> Path:
+    """The weights that the state in `path` names, looked for beside it first.
+
+    So a pair of files that was moved or copied stays a pair. Raises SnapshotError.
+    """
+    named = Path(state.learned_net)
+    beside = path.with_name(named.name)
+    if not named.is_file() and not beside.is_file():
+        raise SnapshotError(
+            f"{path} names the weights {named}, which do not exist",
+            fix=f"put {named.name} beside it",
+        )
+    return beside if beside.is_file() else named
 
 
 def read_state(path: Path) -> SolverState:

@@ -21,12 +21,13 @@ from swcaffe.net.weights import load_weights, save_weights, share_weights
 from swcaffe.proto import messages
 from swcaffe.proto.messages import Message
 from swcaffe.proto.prototxt import read_solver, write
+from swcaffe.proto.source_map import SourceMap
 from swcaffe.solver.actions import Action
 from swcaffe.solver.display import say, show_outputs, warn_of_repeats
 from swcaffe.solver.lr_policy import LearningRate
 from swcaffe.solver.numerics import first_non_finite
-from swcaffe.solver.snapshot import probe_prefix, read_state, write_state
-from swcaffe.solver.spec import SolverNets, solver_nets
+from swcaffe.solver.snapshot import find_weights, probe_prefix, read_state, write_state
+from swcaffe.solver.spec import SolverNets, check_settings, solver_nets
 from swcaffe.solver.state import SolverState
 from swcaffe.solver.update import Updater
 from swcaffe.streams import fresh_seed, stream
@@ -69,10 +70,13 @@ class Solver:
         engine: Engine,
         *,
         base: Path | None = None,
-        where: str = "",
+        places: SourceMap | None = None,
         options: SolverOptions | None = None,
     ) -> None:
-        """Build the nets of an upgraded SolverParameter; `base` is the folder of its file.
+        """Build the nets of an upgraded SolverParameter.
+
+        base     the folder of its file, where nets are looked for too
+        places   where its fields were written
 
         Raises ParameterError, PrototxtError, NetError and what layers raise; SnapshotError if the
         snapshot prefix cannot be written.
@@ -87,13 +91,16 @@ class Solver:
         self.next_action: Callable[[], Action] = lambda: Action.NONE
         self.stop_requested = False
         say(45, "Initializing solver from parameters: \n%s", write(param))
-        with locate(where):
-            self._check()
+        places = places or SourceMap("")
+        check_settings(param, places)
+        with locate(places.where(("lr_policy",))):
             self.learning_rate = LearningRate(param)
-            self.seed = param.random_seed if param.random_seed >= 0 else fresh_seed()
-            nets = solver_nets(param, base or Path(), lenient=self.options.lenient)
+        self.seed = param.random_seed if param.random_seed >= 0 else fresh_seed()
+        nets = solver_nets(param, base or Path(), places, lenient=self.options.lenient)
+        with locate(places.where(("snapshot_prefix",))):
             probe_prefix(param.snapshot_prefix, param.snapshot)
-            self.net, self.test_nets = self._build(nets)
+        self.net, self.test_nets = self._build(nets)
+        with locate(places.where(("type",))):
             self.updater = Updater(param, self.net, engine)
         for i, net in enumerate(self.test_nets):
             warn_of_repeats(net, param.test_iter[i], f"test net #{i}")
@@ -112,16 +119,10 @@ class Solver:
         """The solver of a prototxt file."""
         options = options or SolverOptions()
         parsed = read_solver(Path(path), lenient=options.lenient)
-        base = Path(path).parent
-        return cls(parsed.message, engine, base=base, where=str(path), options=options)
+        base, places = Path(path).parent, parsed.source_map
+        return cls(parsed.message, engine, base=base, places=places, options=options)
 
     # -- building ---------------------------------------------------------------------------------
-
-    def _check(self) -> None:
-        for name, least in (("average_loss", 1), ("iter_size", 1), ("snapshot", 0)):
-            value = getattr(self.param, name)
-            if value < least:
-                raise ParameterError(f"{name} must be {least} or more, got {value}")
 
     def _seeds(self) -> Iterator[int]:
         """Seeds of the training net and of each test net."""
@@ -166,6 +167,8 @@ class Solver:
     def solve(self, resume: str | Path | None = None) -> None:
         """Train to max_iter, with the snapshot, loss and test that Caffe ends with."""
         p = self.param
+        if not p.HasField("max_iter"):
+            raise ParameterError("max_iter is missing", fix="set the iterations to train")
         say(272, "Solving %s", self.net.name)
         say(273, "Learning Rate Policy: %s", p.lr_policy)
         if resume is not None:
@@ -367,11 +370,7 @@ class Solver:
         say(66, "Restoring previous solver status from %s", path)
         state = read_state(path)
         if state.learned_net:
-            named = Path(state.learned_net)
-            beside = path.with_name(named.name)
-            if not named.is_file() and not beside.is_file():
-                raise SnapshotError(f"{path} names the weights {named}, which do not exist")
-            load_weights(self.net, beside if beside.is_file() else named)
+            load_weights(self.net, find_weights(path, state))
         self.updater.load_histories(state.history, str(path))
         self.iter = state.iteration
         self.learning_rate.current_step = state.current_step
@@ -380,14 +379,11 @@ class Solver:
         self._resumed = True
         self._restore_layers(state)
 
-    def _set_seed(self, seed: int) -> None:
-        self.seed = seed
-        for net, own in zip((self.net, *self.test_nets), self._seeds(), strict=False):
-            net.reseed(own)
-
     def _restore_layers(self, state: SolverState) -> None:
         if state.seed is not None:
-            self._set_seed(state.seed)
+            self.seed = state.seed
+            for net, seed in zip((self.net, *self.test_nets), self._seeds(), strict=False):
+                net.reseed(seed)
         for i, net in enumerate((self.net, *self.test_nets)):
             prefix = f"{i}/"
             own = {

@@ -1,24 +1,41 @@
-"""What a SolverParameter asks for: its nets and their states, checked before anything is built."""
+"""What a SolverParameter asks for: settings and nets, checked before anything is built."""
 
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from swcaffe.errors import ParameterError
+from swcaffe.errors import ParameterError, locate
 from swcaffe.net.definition import Definition, definition_of, merged_state
 from swcaffe.net.layer import Phase
 from swcaffe.proto import messages
 from swcaffe.proto.messages import Message
 from swcaffe.proto.prototxt import Parsed, read_net
+from swcaffe.proto.source_map import SourceMap
 from swcaffe.proto.upgrade import upgrade_net
+from swcaffe.solver.update import REGULARIZATIONS
 
-__all__ = ["SolverNets", "solver_nets"]
+__all__ = ["SolverNets", "check_settings", "solver_nets"]
 
 log = logging.getLogger(__name__)
 
 TRAIN_FIELDS = ("train_net_param", "train_net", "net_param", "net")
+
+RANGES = {
+    "base_lr": (0, math.inf),
+    "momentum": (0, 1),
+    "momentum2": (0, 1),
+    "weight_decay": (0, math.inf),
+    "max_iter": (0, math.inf),
+    "iter_size": (1, math.inf),
+    "average_loss": (1, math.inf),
+    "display": (0, math.inf),
+    "snapshot": (0, math.inf),
+    "test_interval": (0, math.inf),
+}
+"""Field -> least value, and the bound that it must stay below: no NaN, no infinity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +60,24 @@ class _Source:
 
     def definition(self, *states: Message) -> Definition:
         return definition_of(self.net, merged_state(*states), self.parsed)
+
+
+def check_settings(param: Message, places: SourceMap) -> None:
+    """Refuse settings with which training means nothing. Raises ParameterError with the line."""
+    with locate(places.where(("base_lr",))):
+        if not param.HasField("base_lr"):
+            raise ParameterError("base_lr is missing", fix="set the learning rate to begin with")
+    with locate(places.where(("regularization_type",))):
+        REGULARIZATIONS.get(param.regularization_type)
+    for name, (least, bound) in RANGES.items():
+        value = getattr(param, name)
+        if not least <= value < bound:
+            below = f" and below {bound}" if math.isfinite(bound) else ""
+            raise ParameterError(
+                f"{name} is {value:g}",
+                where=places.where((name,)),
+                fix=f"give {least} or more{below}",
+            )
 
 
 def _from_file(path: str, base: Path, lenient: bool) -> _Source:
@@ -104,15 +139,21 @@ def _check_tests(p: Message, tests: int) -> None:
             raise ParameterError(f"test_iter must be positive, got {value}")
 
 
-def solver_nets(param: Message, base: Path, *, lenient: bool = False) -> SolverNets:
+def solver_nets(
+    param: Message, base: Path, places: SourceMap, *, lenient: bool = False
+) -> SolverNets:
     """The nets of an upgraded SolverParameter; `base` is the solver file's folder.
 
     Raises ParameterError when nets, test_iter, test_interval and test_state do not agree.
     """
-    source = _train_source(param, base, lenient)
+    given = next((name for name in TRAIN_FIELDS if param.HasField(name)), "net")
+    with locate(places.where((given,))):
+        source = _train_source(param, base, lenient)
     generic = source if param.HasField("net") or param.HasField("net_param") else None
-    tests = _test_sources(param, base, generic, lenient)
-    _check_tests(param, len(tests))
+    asked = ("test_iter", 0) if param.test_iter else ("test_interval",)
+    with locate(places.where(asked)):
+        tests = _test_sources(param, base, generic, lenient)
+        _check_tests(param, len(tests))
     train_state = messages.NetState(phase=int(Phase.TRAIN))
     test_state = messages.NetState(phase=int(Phase.TEST))
     extra = list(param.test_state) or [messages.NetState()] * len(tests)

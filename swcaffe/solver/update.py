@@ -9,18 +9,21 @@ import numpy as np
 
 from swcaffe.arrays import F32
 from swcaffe.engine.engine import Engine, Plan
-from swcaffe.errors import ParameterError, SnapshotError, unknown_name
+from swcaffe.errors import ParameterError, SnapshotError
 from swcaffe.log import number
 from swcaffe.net.net import Net
 from swcaffe.operators.update import Regularization
 from swcaffe.proto.messages import Message
+from swcaffe.registry import Registry
 from swcaffe.solver.updates import UPDATE_RULES
 
-__all__ = ["Updater"]
+__all__ = ["REGULARIZATIONS", "Updater"]
 
 log = logging.getLogger(__name__)
 
-REGULARIZATIONS: dict[str, Regularization] = {"L1": "L1", "L2": "L2"}
+REGULARIZATIONS: Registry[Regularization] = Registry("regularization_type", ParameterError)
+REGULARIZATIONS.register("L1")("L1")
+REGULARIZATIONS.register("L2")("L2")
 
 
 class Updater:
@@ -30,11 +33,7 @@ class Updater:
         """Choose the rule and allocate histories. Raises ParameterError."""
         self.param = param
         self.rule = UPDATE_RULES.get(param.type)(param)
-        if param.regularization_type not in REGULARIZATIONS:
-            raise ParameterError(
-                unknown_name("regularization_type", param.regularization_type, ["L1", "L2"])
-            )
-        self._regularization = REGULARIZATIONS[param.regularization_type]
+        self._regularization = REGULARIZATIONS.get(param.regularization_type)
         self._params = net.learnable_params
         self._plans: list[Plan] = [
             engine.plan(self.rule.operator(p.blob.count, self._regularization))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,8 +67,6 @@ def files(tmp_path: Path) -> Files:
         (tmp_path / "net.prototxt").write_text(text)
         lines = SOLVER.format(folder=tmp_path)
         for field in drop.split():
-            import re
-
             lines = re.sub(rf"\b{field}: \S+", "", lines)
         path = tmp_path / f"{name}.prototxt"
         path.write_text(lines + extra)

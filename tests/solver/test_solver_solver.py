@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -263,8 +264,8 @@ def test_a_state_of_another_solver_is_refused(files: Files, make: Make, tmp_path
     [
         ("", "type: 'Adamm'", "unknown solver type 'Adamm'.*Adam"),
         ("", "regularization_type: 'L3'", "unknown regularization_type 'L3'"),
-        ("average_loss", "average_loss: 0", "average_loss must be 1 or more, got 0"),
-        ("", "iter_size: 0", "iter_size must be 1 or more"),
+        ("average_loss", "average_loss: 0", "average_loss is 0"),
+        ("", "iter_size: 0", "iter_size is 0"),
         ("", "type: 'AdaGrad'", "momentum is 0.9, but AdaGrad has none"),
         ("momentum", "type: 'RMSProp' rms_decay: 1", r"rms_decay must lie in \[0, 1\), got 1"),
     ],
@@ -274,7 +275,7 @@ def test_bad_settings_are_refused(
 ) -> None:
     with pytest.raises(ParameterError, match=message) as caught:
         make(files(extra, drop=drop))
-    assert "solver.prototxt" in caught.value.where
+    assert re.search(r"solver\.prototxt:\d+$", caught.value.where)
 
 
 def test_callbacks_run_in_order(files: Files, make: Make) -> None:

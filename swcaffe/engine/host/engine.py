@@ -105,4 +105,11 @@ def create(threads: int = 0) -> HostEngine:
     """A host engine; 0 threads means one for each CPU this process may use."""
     if threads < 0:
         raise EngineError(f"threads is {threads}", fix="give 0 (all CPUs) or a positive number")
-    return HostEngine(threads or len(os.sched_getaffinity(0)))
+    return HostEngine(threads or _cpus())
+
+
+def _cpus() -> int:
+    """CPUs this process may use; where the system does not say, all there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

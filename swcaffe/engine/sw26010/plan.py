@@ -101,7 +101,7 @@ class Scheduled:
         return Refusal("; ".join(f"{name}: {reason}" for name, reason in reasons.items()))
 
     def plan(self, op: Operator) -> ProgramPlan:
-        """The cheapest program: more configurations are tried of the template whose first is best."""
+        """The cheapest program: more configurations are tried of the template that starts best."""
         able = [t for t in self._templates if t.refuse(op, self.machine) is None]
         lists = [(t, t.shortlist(op, self.machine, PRICED)) for t in able]
         firsts = [self._price(op, template, configs[0]) for template, configs in lists]

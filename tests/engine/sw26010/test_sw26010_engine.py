@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from swcaffe.cost.count import count
 from swcaffe.engine.engine import create_engine
 from swcaffe.engine.sw26010.plan import ProgramPlan
 from swcaffe.errors import EngineError
@@ -123,3 +124,32 @@ def test_toy_machine_runs_what_it_can_and_leaves_the_rest_to_the_mpe():
     assert isinstance(engine.plan(OPERATORS[0]), ProgramPlan)
     wide = ConvForward(ConvGeometry(8, 1, 1, (1, 300), (1, 9), (1, 1), (0, 0), (1, 1)))
     assert "over 2048 B of LDM" in engine.plan(wide).explain()
+
+
+def lenet_and_cifar():
+    conv1 = ConvGeometry(16, 1, 20, (28, 28), (5, 5), (1, 1), (0, 0), (1, 1))
+    conv2 = ConvGeometry(16, 20, 50, (12, 12), (5, 5), (1, 1), (0, 0), (1, 1))
+    cifar2 = ConvGeometry(10, 32, 32, (16, 16), (5, 5), (1, 1), (2, 2), (1, 1))
+    return [
+        *(ConvForward(conv1), ConvBackwardWeights(conv1)),
+        *(ConvForward(conv2), ConvBackwardData(conv2), ConvBackwardWeights(conv2)),
+        *(ConvForward(cifar2), ConvBackwardData(cifar2), ConvBackwardWeights(cifar2)),
+        Gemm(64, 500, 800, trans_b=True, has_bias=True),
+        Gemm(64, 800, 500),
+        Gemm(500, 800, 64, trans_a=True, accumulate=True),
+        Gemm(64, 10, 500, trans_b=True, has_bias=True),
+    ]
+
+
+@pytest.mark.sw26010
+@pytest.mark.parametrize("op", lenet_and_cifar(), ids=lambda op: type(op).__name__)
+def test_layers_of_lenet_and_cifar_quick_on_the_whole_mesh(engine, op):
+    arrays, wanted = arrays_of(op), arrays_of(op)
+    plan = engine.plan(op)
+    plan(*arrays)
+    op.run_reference(*wanted)
+    for found, reference in zip(arrays, wanted, strict=True):
+        error = np.linalg.norm(found - reference) / np.linalg.norm(reference)
+        assert error <= op.tolerance()
+    if plan.counters is not None:
+        assert count(plan.program, engine.machine).differences(plan.counters) == []

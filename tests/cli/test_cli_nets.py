@@ -118,6 +118,41 @@ def test_pictures_become_a_database_and_a_mean(
     assert "exists" in capsys.readouterr().err
 
 
+STAGED = """
+layer { name: "training" type: "DummyData" top: "x" top: "t" include { stage: "train" }
+  dummy_data_param { shape { dim: 4 dim: 3 } shape { dim: 4 } } }
+layer { name: "validation" type: "DummyData" top: "x" top: "t" include { stage: "val" }
+  dummy_data_param { shape { dim: 2 dim: 3 } shape { dim: 2 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip"
+  inner_product_param { num_output: 2 } }
+layer { name: "accuracy" type: "Accuracy" bottom: "ip" bottom: "t" top: "accuracy"
+  include { stage: "val" } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "t" top: "loss" }
+"""
+
+
+def test_nets_with_stages_only_train_and_test_with_a_stage_and_explain_without(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Case A12: `--stage train`, `--stage val`, and none at all."""
+    net, solver = tmp_path / "net.prototxt", tmp_path / "solver.prototxt"
+    net.write_text(STAGED)
+    solver.write_text(
+        f'net: "{net}" base_lr: 0.1 lr_policy: "fixed" max_iter: 2 solver_mode: CPU '
+        f'snapshot_prefix: "{tmp_path}/w"'
+    )
+    assert main(["train", "--solver", str(solver), "--stage", "train"]) == 0
+    assert "accuracy" not in capsys.readouterr().err
+    words = ["test", "--model", str(net), "--weights", f"{tmp_path}/w_iter_2.caffemodel"]
+    assert main([*words, "--iterations", "1", "--engine", "host", "--stage", "val"]) == 0
+    assert "accuracy = " in capsys.readouterr().err
+    for again in (["train", "--solver", str(solver)], [*words, "--engine", "host"]):
+        assert main(again) == 1
+        error = capsys.readouterr().err
+        assert 'no layer produces blob "x"' in error
+        assert '"training" (include { stage' in error and '"validation" (include { stage' in error
+
+
 def test_device_query_describes_the_machine(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["device_query", "-gpu", "all"]) == 0
     log = capsys.readouterr().err

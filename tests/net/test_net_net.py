@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import timeit
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import swcaffe.layers  # noqa: F401  registers the layer types
-from swcaffe.engine.engine import Engine
+from swcaffe.engine.engine import Engine, create_engine
 from swcaffe.errors import NetError, ParameterError, ShapeError
 from swcaffe.net.definition import definition_of, merged_state
 from swcaffe.net.layer import Phase
@@ -67,14 +68,13 @@ def test_a_loss_layer_without_top_gets_one_and_counts(
 
 
 def test_a_loss_of_weight_zero_adds_nothing(build: Build) -> None:
-    both = build(TWO_HEADS.format(b="", la="", lb="loss_weight: 0"))
-    loss = run(both, np.random.default_rng(5))
-    b = both.layers[[layer.name for layer in both.layers].index("b")]
-    assert not b.blobs[0].diff.any()
-    one = next(p for p in both.params if p.layer.name == "fc")
-    assert one.blob.diff.any()
-    only = build(TWO_HEADS.format(b="", la="", lb="loss_weight: 0"))
-    assert run(only, np.random.default_rng(5)) == loss
+    """Case B22: loss and gradients are those of the net without the second loss."""
+    text = TWO_HEADS.format(b="", la="", lb="loss_weight: 0")
+    both, only = build(text), build(text[: text.index('layer { name: "lb"')])
+    assert run(both, np.random.default_rng(5)) == run(only, np.random.default_rng(5))
+    for ours, theirs in zip(both.params, only.params, strict=True):
+        np.testing.assert_array_equal(ours.blob.diff, theirs.blob.diff)
+        assert ours.blob.diff.any() == (ours.layer.name != "b")
 
 
 def test_propagate_down_false_stops_the_gradient(build: Build, rng: np.random.Generator) -> None:
@@ -199,6 +199,29 @@ def test_reshaped_nets_equal_fresh_ones(build: Build, rng: np.random.Generator) 
         fresh.forward()
         assert net.blob("p").shape == fresh.blob("p").shape
         np.testing.assert_array_equal(net.blob("p").data, fresh.blob("p").data)
+
+
+def test_the_time_of_a_reshaped_net_follows_its_size(
+    rng: np.random.Generator,
+) -> None:
+    """Case D12: 256, 16, 300 pictures; each pass equals a fresh net's, and 16 take no 256's time."""
+    wide = IMAGE_NET.format(n=256, h=32, w=32).replace("num_output: 3", "num_output: 16")
+    engine = create_engine("host", threads=1)
+    parsed = parse(wide, messages.NetParameter)
+    definition = definition_of(parsed.message, messages.NetState(), parsed)
+    used, fresh = (Net(definition, BuildOptions(engine, seed=1)) for _ in range(2))
+    seconds: dict[int, float] = {}
+    for n in (256, 16, 300):
+        image = rng.normal(size=(n, 2, 32, 32)).astype(np.float32)
+        for net in (used, fresh):
+            net.blob("data").reshape(image.shape)
+            net.blob("data").data[...] = image
+            net.forward()
+        np.testing.assert_array_equal(used.blob("p").data, fresh.blob("p").data)
+        seconds[n] = min(timeit.repeat(used.forward, number=1, repeat=5))
+        fresh = Net(definition, BuildOptions(engine, seed=1))
+    assert seconds[16] < seconds[256] / 3
+    assert seconds[300] < seconds[256] * 3
 
 
 def test_force_backward_reaches_the_input(build: Build) -> None:

@@ -227,8 +227,7 @@ def _fill(region: Region) -> Encoded:
 
 def _matrix(region: Region) -> tuple[int, int, int]:
     """Rows, columns and row stride of a region as the matrix kernel takes it."""
-    _, row_stride = 0, strides(region.buffer.shape)[0]
-    return region.sizes[0], math.prod(region.sizes[1:]), row_stride
+    return region.sizes[0], math.prod(region.sizes[1:]), strides(region.buffer.shape)[0]
 
 
 def _gemm(intrinsic: Intrinsic, args: tuple[Region, ...]) -> list[Encoded]:

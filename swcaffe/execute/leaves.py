@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,62 +20,63 @@ from swcaffe.ir.intrinsics.mesh_gemm import RlcGemm, Widen, matrix
 from swcaffe.machine.events import Counters
 from swcaffe.machine.spec import Machine
 
-__all__ = ["LEAVES"]
-
-Leaf: TypeAlias = Callable[[Ldms, Machine, Counters, Intrinsic, list[Box], Mapping[str, int]], None]
+__all__ = ["LEAVES", "Call"]
 
 
-def _zero(
-    ldms: Ldms, m: Machine, c: Counters, op: Intrinsic, boxes: list[Box], v: Mapping[str, int]
-) -> None:
-    box = boxes[0]
-    kernels.clear(ldms.floats, box.at, box.extents, box.strides)
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of an intrinsic on all CPEs: where, what, its regions, and the loop values."""
+
+    ldms: Ldms
+    machine: Machine
+    counters: Counters
+    intrinsic: Intrinsic
+    boxes: list[Box]
+    values: Mapping[str, int]
 
 
-def _zero_outside(
-    ldms: Ldms, m: Machine, c: Counters, op: Intrinsic, boxes: list[Box], v: Mapping[str, int]
-) -> None:
-    box, valid = boxes
-    kernels.clear_outside(ldms.floats, box.at, box.extents, box.strides, valid.extents)
+def _zero(call: Call) -> None:
+    box = call.boxes[0]
+    kernels.clear(call.ldms.floats, box.at, box.extents, box.strides)
 
 
-def _widen(
-    ldms: Ldms, m: Machine, c: Counters, op: Intrinsic, boxes: list[Box], v: Mapping[str, int]
-) -> None:
+def _zero_outside(call: Call) -> None:
+    box, valid = call.boxes
+    kernels.clear_outside(call.ldms.floats, box.at, box.extents, box.strides, valid.extents)
+
+
+def _widen(call: Call) -> None:
+    op = call.intrinsic
     assert isinstance(op, Widen), "leaf table"
-    target, source = boxes
+    target, source = call.boxes
     rows, cols = matrix(source.buffer.shape)
-    kernels.widen(ldms.doubles, target.at, ldms.floats, source.at, rows, cols, op.transpose)
+    kernels.widen(
+        call.ldms.doubles, target.at, call.ldms.floats, source.at, rows, cols, op.transpose
+    )
 
 
-def _rlc_gemm(
-    ldms: Ldms,
-    machine: Machine,
-    counters: Counters,
-    op: Intrinsic,
-    boxes: list[Box],
-    values: Mapping[str, int],
-) -> None:
+def _rlc_gemm(call: Call) -> None:
+    op = call.intrinsic
     assert isinstance(op, RlcGemm), "leaf table"
-    kernel, mesh = machine.kernel, machine.mesh
+    kernel, mesh = call.machine.kernel, call.machine.mesh
     vectors = kernel.tile_n // kernel.lanes
-    if max(kernel.tile_m, vectors) > machine.register_bus.depth:
+    if max(kernel.tile_m, vectors) > call.machine.register_bus.depth:
         raise DeadlockError(
             f"all {mesh.cpes} CPEs wait to send: the kernel sends {kernel.tile_m} and {vectors} "
-            f"messages before it receives, receive queues hold {machine.register_bus.depth}"
+            f"messages before it receives, receive queues hold {call.machine.register_bus.depth}"
         )
-    c, a, b = boxes
+    c, a, b = call.boxes
     (m, n), a_shape = matrix(c.buffer.shape), matrix(a.buffer.shape)
     k = a_shape[0] if op.trans_a else a_shape[1]
     counts = np.zeros(3, np.int64)
     kernels.rlc_gemm(
-        ldms.floats,
+        call.ldms.floats,
         c.at,
-        ldms.doubles,
+        call.ldms.doubles,
         a.at,
         b.at,
         (m, n, k),
-        op.step.evaluate(values),
+        op.step.evaluate(call.values),
         op.trans_a,
         op.accumulate,
         (mesh.rows, mesh.cols),
@@ -83,33 +84,30 @@ def _rlc_gemm(
         kernel.lanes,
         counts,
     )
-    counters.row_messages += int(counts[0])
-    counters.col_messages += int(counts[1])
-    counters.flops += int(counts[2])
+    call.counters.row_messages += int(counts[0])
+    call.counters.col_messages += int(counts[1])
+    call.counters.flops += int(counts[2])
 
 
-def _broadcast(
-    ldms: Ldms, m: Machine, c: Counters, op: Intrinsic, boxes: list[Box], v: Mapping[str, int]
-) -> None:
+def _broadcast(call: Call) -> None:
+    op = call.intrinsic
     assert isinstance(op, Broadcast), "leaf table"
-    target, source = boxes
+    target, source = call.boxes
     shape, axis = target.buffer.shape, op.axis
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
-    kernels.broadcast(ldms.floats, target.at, source.at, outer, shape[axis], inner)
+    kernels.broadcast(call.ldms.floats, target.at, source.at, outer, shape[axis], inner)
 
 
-def _add(
-    ldms: Ldms, m: Machine, c: Counters, op: Intrinsic, boxes: list[Box], v: Mapping[str, int]
-) -> None:
-    target, source = boxes
-    kernels.add(ldms.floats, target.at, target.strides, source.at, source.strides, source.extents)
+def _add(call: Call) -> None:
+    target, source = call.boxes
+    kernels.add(
+        call.ldms.floats, target.at, target.strides, source.at, source.strides, source.extents
+    )
 
 
-def _row_sum(
-    ldms: Ldms, m: Machine, c: Counters, op: Intrinsic, boxes: list[Box], v: Mapping[str, int]
-) -> None:
-    target, source = boxes
-    kernels.row_sum(ldms.floats, target.at, source.at, source.extents, source.strides)
+def _row_sum(call: Call) -> None:
+    target, source = call.boxes
+    kernels.row_sum(call.ldms.floats, target.at, source.at, source.extents, source.strides)
 
 
 def _windows(windows: Windows) -> I64:
@@ -117,16 +115,15 @@ def _windows(windows: Windows) -> I64:
     return np.array([value for pair in pairs for value in pair], np.int64)
 
 
-def _im2col(
-    ldms: Ldms, m: Machine, c: Counters, op: Intrinsic, boxes: list[Box], v: Mapping[str, int]
-) -> None:
+def _im2col(call: Call) -> None:
+    op = call.intrinsic
     assert isinstance(op, Im2col), "leaf table"
-    columns, strip = boxes
+    columns, strip = call.boxes
     w = _windows(op.windows)
-    cpe, factors = np.arange(m.mesh.cpes), dict(op.first.terms)
-    row, col = cpe // m.mesh.cols, cpe % m.mesh.cols
+    mesh, factors = call.machine.mesh, dict(op.first.terms)
+    row, col = np.divmod(np.arange(mesh.cpes), mesh.cols)
     kernels.im2col(
-        ldms.floats,
+        call.ldms.floats,
         columns.at,
         columns.strides,
         columns.extents,
@@ -138,18 +135,17 @@ def _im2col(
     )
 
 
-def _col2im(
-    ldms: Ldms, m: Machine, c: Counters, op: Intrinsic, boxes: list[Box], v: Mapping[str, int]
-) -> None:
+def _col2im(call: Call) -> None:
+    op = call.intrinsic
     assert isinstance(op, Col2im), "leaf table"
-    strip, columns = boxes
+    strip, columns = call.boxes
     w = _windows(op.windows)
     kernels.col2im(
-        ldms.floats, strip.at, strip.strides, columns.at, columns.strides[1:], strip.extents, w
+        call.ldms.floats, strip.at, strip.strides, columns.at, columns.strides[1:], strip.extents, w
     )
 
 
-LEAVES: dict[type[Intrinsic], Leaf] = {
+LEAVES: dict[type[Intrinsic], Callable[[Call], None]] = {
     Zero: _zero,
     ZeroOutside: _zero_outside,
     Widen: _widen,

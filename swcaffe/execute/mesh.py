@@ -17,7 +17,7 @@ from swcaffe.arrays import F32, I64, Array
 from swcaffe.errors import ProgramError, SwcaffeError
 from swcaffe.execute.dma import Dma, Transfer
 from swcaffe.execute.ldm import Box, Ldms
-from swcaffe.execute.leaves import LEAVES
+from swcaffe.execute.leaves import LEAVES, Call
 from swcaffe.execute.register_bus import Message, RegisterBuses
 from swcaffe.ir.buffer import Buffer, Region, Scope, strides
 from swcaffe.ir.expand import expand
@@ -153,9 +153,8 @@ class _Run(Visitor[None]):
             self.ldms.require(self.box(region), "reads")
         for region in intrinsic.writes(stmt.args):
             self.ldms.write(self.box(region), "writes")
-        LEAVES[type(intrinsic)](
-            self.ldms, self.machine, self.counters, intrinsic, boxes, self.values
-        )
+        call = Call(self.ldms, self.machine, self.counters, intrinsic, boxes, self.values)
+        LEAVES[type(intrinsic)](call)
         sizes = tuple(n for shape in Intrinsic.sizes(stmt.args) for n in shape)
         self.counters.kernel(intrinsic.name, sizes)
 

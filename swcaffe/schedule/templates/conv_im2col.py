@@ -7,6 +7,7 @@ of each core group. Channel groups are products of their own [Fang 2019, section
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, cast
@@ -104,7 +105,7 @@ class Parts:
 
 
 class ConvTemplate(Template):
-    """Knobs images, tile_m, tile_n, tile_k; image groups are shared by the core groups."""
+    """A product for each group of images, over a column matrix; knobs images, tile_m, _n, _k."""
 
     def refuse(self, op: Operator, machine: Machine) -> str | None:
         """One or two spatial axes, and a strip of one row that fits the LDM."""
@@ -150,15 +151,19 @@ class ConvTemplate(Template):
         groups = -(-geometry_of(op).n // config["images"])
         return groups * sketch(self._sample(op, config, machine), *_tiles(config))
 
+    @abstractmethod
     def product_sizes(self, parts: Parts) -> tuple[int, int, int]:
         """m, n, k of the product of one image group, n and k without images."""
-        raise NotImplementedError
 
+    @abstractmethod
     def product(
         self, parts: Parts, params: dict[str, Buffer], col: Buffer, images: Span, group: Affine
     ) -> Product:
         """The product of one image group and one channel group."""
-        raise NotImplementedError
+
+
+class ImageGroupTemplate(ConvTemplate):
+    """Image groups are independent, and shared by the core groups."""
 
     def build(self, op: Operator, config: Config, machine: Machine) -> Program:
         """A parallel loop over image groups, in it one over channel groups."""
@@ -175,6 +180,7 @@ class ConvTemplate(Template):
         b.tiles("n", parts.geometry.n, config["images"], image_group, parallel=True)
         return b.build()
 
+    @abstractmethod
     def group(
         self,
         b: Builder,
@@ -186,7 +192,6 @@ class ConvTemplate(Template):
         config: Config,
     ) -> None:
         """Write what is done for one image group and one channel group."""
-        raise NotImplementedError
 
 
 def geometry_of(op: Operator) -> ConvGeometry:
@@ -208,7 +213,7 @@ def _first_product(template: ConvTemplate, op: Operator, images: int, machine: M
 
 
 @template_for
-class ConvForwardIm2col(ConvTemplate):
+class ConvForwardIm2col(ImageGroupTemplate):
     """dst (oc, n p) = weights (oc, window) @ columns (window, n p) + bias."""
 
     name: ClassVar[str] = "conv_forward_im2col"
@@ -248,7 +253,7 @@ class ConvForwardIm2col(ConvTemplate):
 
 
 @template_for
-class ConvBackwardDataIm2col(ConvTemplate):
+class ConvBackwardDataIm2col(ImageGroupTemplate):
     """columns (window, n p) = weights.T @ diff_dst (oc, n p), summed back into diff_src."""
 
     name: ClassVar[str] = "conv_backward_data_im2col"

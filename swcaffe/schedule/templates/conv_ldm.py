@@ -9,6 +9,7 @@ same schedule at stride 1, with taps counted from the last.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -139,17 +140,17 @@ class LdmTemplate(Template):
     source: ClassVar[str]
     target: ClassVar[str]
 
+    @abstractmethod
     def planes(self, op: Operator) -> Planes:
         """The convolution as the schedule sees it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rows_of(self, parts: Parts) -> int:
         """m: output channels of a group, as the schedule sees it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def weights(self, parts: Parts, buffer: Buffer, group: Affine, channels: Span) -> MatrixView:
         """A of some channels."""
-        raise NotImplementedError
 
     def params(self, b: Builder, op: Operator, parts: Parts) -> dict[str, Buffer]:
         """Declare the operands: images of the source, matrices of the target."""
@@ -163,9 +164,9 @@ class LdmTemplate(Template):
         operands = (*op.inputs, *op.outputs)
         return {operand.name: b.param(operand.name, shapes[operand.name]) for operand in operands}
 
+    @abstractmethod
     def weight_axes(self, parts: Parts) -> Shape:
         """Axes of the weights behind group and output channel."""
-        raise NotImplementedError
 
     def refuse(self, op: Operator, machine: Machine) -> str | None:
         """One or two spatial axes, and tiles that fit the LDM."""

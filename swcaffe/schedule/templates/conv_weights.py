@@ -151,26 +151,20 @@ class ConvBackwardWeightsIm2col(ConvTemplate):
 
 def _add_up(b: Builder, parts: Parts, partial: Buffer, target: Buffer, accumulate: bool) -> None:
     """target = or += the shares, in order. Rows and columns are the last two axes."""
-    machine, shape = parts.machine, target.shape
-    mesh = machine.mesh
-    row = 16 * mesh.cols  # a vector of columns for each CPE
-    if len(shape) == 1:
-        dealt: tuple[Along, ...] = (Along.MESH,)
-        limits: tuple[int, ...] = (mesh.cpes,)
-    else:
-        dealt = (Along.NONE, Along.ROW, Along.COL)
-        longest = machine.ldm.usable_bytes // 16 // 4 * mesh.cpes
-        limits = (1, mesh.rows, max(row, longest // mesh.rows // row * row))
+    shape, mesh = target.shape, parts.machine.mesh
+    elements = parts.machine.ldm.usable_bytes // 16  # two tiles of floats in half of the LDM
+    dealt: tuple[Along, ...] = (Along.MESH,)
+    limits: tuple[int, ...] = (elements * mesh.cpes,)
+    if len(shape) > 1:
+        cols = min(shape[-1], elements * mesh.cols)
+        rows = mesh.rows * max(1, elements * mesh.cols // round_up(cols, mesh.cols))
+        dealt, limits = (Along.NONE, Along.ROW, Along.COL), (1, rows, cols)
 
     def tile(spans: tuple[Span, ...]) -> None:
         if len(spans) < len(shape):
             axis = len(spans)
-            b.tiles(
-                "abc"[axis],
-                shape[axis],
-                min(limits[axis], shape[axis]),
-                lambda start, size: tile((*spans, (start, size))),
-            )
+            size = split(shape[axis], limits[axis])
+            b.tiles("abc"[axis], shape[axis], size, lambda *span: tile((*spans, span)))
             return
         ways = [along.ways((mesh.rows, mesh.cols)) for along in dealt]
         full = tuple(round_up(span[1], way) for span, way in zip(spans, ways, strict=True))

@@ -8,6 +8,7 @@ own numpy reference is always the last candidate, so every engine can run every 
 from __future__ import annotations
 
 import importlib
+import inspect
 import logging
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
@@ -159,8 +160,18 @@ class Engine(ABC):
 
 
 def create_engine(name: str, **options: object) -> Engine:
-    """The engine called `name` ("host", "sw26010"), made by its package's `create(**options)`."""
+    """The engine called `name` ("host", "sw26010"), made by its package's `create(**options)`.
+
+    Raises EngineError for a name, an option or a value that does not exist.
+    """
     if name not in ENGINES:
-        raise EngineError(unknown_name("engine", name, ENGINES))
-    engine: Engine = importlib.import_module(ENGINES[name]).create(**options)
+        raise EngineError(unknown_name("engine", name, ENGINES), fix="give one of these")
+    create = importlib.import_module(ENGINES[name]).create
+    known = list(inspect.signature(create).parameters)
+    for option in options:
+        if option not in known:
+            raise EngineError(
+                unknown_name(f"option of engine {name}", option, known), fix="drop it"
+            )
+    engine: Engine = create(**options)
     return engine

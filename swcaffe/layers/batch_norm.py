@@ -87,6 +87,8 @@ class BatchNorm(WeightedLayer):
     def forward(self, bottoms: Blobs, tops: Blobs) -> None:
         """Normalise; with statistics of the batch, add these to the running ones."""
         x, y = bottoms[0].data, tops[0].data
+        if not bottoms[0].count:
+            return  # nothing has no mean: the running statistics stay as they are
         if not self.of_batch:
             weight = self.blobs[2].data[0]
             share = np.float32(0 if weight == 0 else 1 / weight)
@@ -107,7 +109,7 @@ class BatchNorm(WeightedLayer):
 
     def backward(self, tops: Blobs, propagate_down: Sequence[bool], bottoms: Blobs) -> None:
         """Through the element itself and, of a batch, through its mean and variance."""
-        if not propagate_down[0]:
+        if not propagate_down[0] or not bottoms[0].count:
             return
         if self.of_batch:
             x = bottoms[0].data if self._kept is None else self._kept

@@ -39,7 +39,11 @@ _SETTINGS = _Settings()
 
 
 def set_engine(name: str, **options: object) -> None:
-    """Give nets and solvers made from now on this engine: "host", or "sw26010" with a fidelity."""
+    """Give nets and solvers made from now on this engine: "host", or "sw26010" with a fidelity.
+
+    Raises EngineError for an engine, an option or a value that does not exist; the old one stays.
+    """
+    _engine_of(name, options)
     _SETTINGS.engine, _SETTINGS.options = name, options
 
 
@@ -61,10 +65,13 @@ def set_device(device: int) -> None:
 
 def current_engine(default: str = "sw26010") -> Engine:
     """The engine that was set, or `default` if none was; one object a setting."""
-    name = _SETTINGS.engine or default
-    key = f"{name} {sorted(_SETTINGS.options.items())}"
+    return _engine_of(_SETTINGS.engine or default, _SETTINGS.options)
+
+
+def _engine_of(name: str, options: dict[str, object]) -> Engine:
+    key = f"{name} {sorted(options.items())}"
     if key not in _SETTINGS.made:
-        _SETTINGS.made[key] = create_engine(name, **_SETTINGS.options)
+        _SETTINGS.made[key] = create_engine(name, **options)
     return _SETTINGS.made[key]
 
 

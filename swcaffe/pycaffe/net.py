@@ -58,6 +58,8 @@ class Net:
                 raise UsageError(f"Net() takes a file, a phase and weights, got {arg!r}")
         if phase is None:
             raise UsageError("Net() needs a phase", fix="Net(file, caffe.TEST)")
+        if phase not in list(Phase):
+            raise UsageError(f"there is no phase {phase}", fix="use caffe.TRAIN or caffe.TEST")
         options = BuildOptions(current_engine(), seed=current_seed())
         built = BuiltNet.from_file(
             network_file, Phase(phase), options, level=level, stages=stages or ()

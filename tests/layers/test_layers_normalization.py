@@ -86,6 +86,15 @@ def test_running_statistics_are_sums_that_testing_divides(engine: Engine) -> Non
     assert train.layer.blobs[2].data[0] == 1
 
 
+def test_a_batch_of_nothing_leaves_the_running_statistics_alone(engine: Engine) -> None:
+    one = OneLayer(layer_text("BatchNorm", "", 1), [np.array([[1.0], [3.0]])], engine)
+    one.forward()
+    before = [blob.data.tolist() for blob in one.layer.blobs]
+    assert one.forward(np.zeros((0, 1)))[0].shape == (0, 1)
+    one.backward([np.zeros((0, 1))])
+    assert [blob.data.tolist() for blob in one.layer.blobs] == before == [[2], [2], [1]]
+
+
 def test_untrained_statistics_divide_by_the_root_of_eps(engine: Engine) -> None:
     test = OneLayer(layer_text("BatchNorm", "", 1), [np.ones((1, 1))], engine, phase=Phase.TEST)
     assert_near(test.forward()[0].item(), 1 / np.sqrt(1e-5), 1e-6)

@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 import swcaffe as caffe
-from swcaffe.errors import NetError, PrototxtError, ShapeError, SwcaffeError, UsageError
+from swcaffe.errors import (
+    EngineError,
+    NetError,
+    PrototxtError,
+    ShapeError,
+    SwcaffeError,
+    UsageError,
+)
+from swcaffe.pycaffe.mode import current_engine
 
 NET = """
 name: "tiny"
@@ -154,6 +162,30 @@ def test_errors_are_exceptions_and_the_process_goes_on(files: Path) -> None:
         with pytest.raises(SwcaffeError, match="missing"):
             caffe.Net(str(files / "missing.prototxt"), caffe.TEST)
     assert caffe.Net(str(files / "net.prototxt"), caffe.TEST).forward()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "text"),
+    [
+        ("hosst", {}, "unknown engine 'hosst' .did you mean 'host'"),
+        ("host", {"fidelity": "tile"}, "unknown option of engine host 'fidelity'"),
+        ("sw26010", {"fidelity": "mash"}, "unknown fidelity 'mash'"),
+        ("host", {"threads": -1}, "threads is -1"),
+    ],
+)
+def test_a_wrong_engine_is_refused_when_it_is_set_and_the_old_one_stays(
+    name: str, options: dict[str, object], text: str
+) -> None:
+    before = current_engine()
+    with pytest.raises(EngineError, match=text) as caught:
+        caffe.set_engine(name, **options)
+    assert caught.value.fix
+    assert current_engine() is before
+
+
+def test_a_phase_that_does_not_exist_is_refused(files: Path) -> None:
+    with pytest.raises(UsageError, match="there is no phase 7"):
+        caffe.Net(str(files / "net.prototxt"), 7)
 
 
 def test_layer_types_are_listed_in_byte_order() -> None:

@@ -22,6 +22,10 @@ STAGES = 4
 """Iterations that may overlap."""
 NODES = 2000
 """Placements tried before a search is given up."""
+WIDTH = 2
+"""Instructions of a slot: one for each pipeline."""
+_Slot = tuple[tuple[int, ...], ...]
+"""Pipelines that each instruction of a slot can take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,7 @@ def _heights(count: int, edges: Sequence[Edge]) -> list[int]:
 class _Search:
     """Depth-first search for times in [0, stages * interval) that keep all edges.
 
-    The instruction with the narrowest window comes next, its earliest slot first; windows follow
+    The instruction with the fewest slots left comes next, its earliest slot first; windows follow
     from the edges and shrink as instructions are placed.
     """
 
@@ -149,7 +153,7 @@ class _Search:
         self.edges = edges
         self.pipelines = pipelines
         self.interval = interval
-        self.nodes = NODES
+        self.nodes = 0
 
     def run(self, stages: int, fixed: dict[int, int]) -> tuple[int, ...] | None:
         """Times, with those of `fixed` given; the branch ends the first interval."""
@@ -161,33 +165,39 @@ class _Search:
             low[index] = high[index] = time
         if not self._narrow(low, high):
             return None
-        used = {(self.pipelines[i][0], time % self.interval) for i, time in fixed.items()}
+        used: list[_Slot] = [()] * self.interval
+        for index, time in fixed.items():
+            used[time % self.interval] += (self.pipelines[index],)
         self.nodes = NODES
-        left = [i for i in range(last + 1) if i not in fixed]
-        return self._place(left, low, high, frozenset(used))
+        return self._place([i for i in range(last + 1) if i not in fixed], low, high, used)
 
     def _place(
-        self, left: list[int], low: list[int], high: list[int], used: frozenset[tuple[int, int]]
+        self, left: list[int], low: list[int], high: list[int], used: list[_Slot]
     ) -> tuple[int, ...] | None:
         if not left:
             return tuple(low)
-        index = min(left, key=lambda i: high[i] - low[i])
+        room = {
+            i: [t for t in range(low[i], high[i] + 1) if self._fits(i, used[t % self.interval])]
+            for i in left
+        }
+        index = min(left, key=lambda i: len(room[i]))
         rest = [i for i in left if i != index]
-        for time in range(low[index], high[index] + 1):
-            slot = time % self.interval
-            pipeline = next(
-                (p for p in reversed(self.pipelines[index]) if (p, slot) not in used), None
-            )
+        for time in room[index]:
             self.nodes -= 1
-            if pipeline is None or self.nodes < 0:
-                continue
             below, above = list(low), list(high)
             below[index] = above[index] = time
-            if self._narrow(below, above):
-                found = self._place(rest, below, above, used | {(pipeline, slot)})
+            if self.nodes > 0 and self._narrow(below, above):
+                slot = time % self.interval
+                now = [*used[:slot], (*used[slot], self.pipelines[index]), *used[slot + 1 :]]
+                found = self._place(rest, below, above, now)
                 if found is not None:
                     return found
         return None
+
+    def _fits(self, index: int, slot: _Slot) -> bool:
+        """Whether the pipelines can take it beside what its slot holds already."""
+        needs = self.pipelines[index]
+        return len(slot) < WIDTH and (len(needs) > 1 or needs not in slot)
 
     def _narrow(self, low: list[int], high: list[int]) -> bool:
         """Shrink windows until all edges can hold between their ends; False if one is empty."""

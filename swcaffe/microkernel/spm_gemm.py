@@ -193,19 +193,26 @@ def step_simulated(
     return step_cycles(codes, machine)["receive", "receive"]
 
 
-@lru_cache(maxsize=64)
-def step_cost(machine: Pipeline, vectorise: Vectorise = "m", contiguous: bool = False) -> StepCost:
-    """The closed form, from four simulations that differ by one step of k, one tile, one row."""
+SETTLED = 4
+"""Steps of k from which on one more adds the same cycles."""
 
-    def cycles(rows: int, tiles: int, k: int) -> int:
-        return step_simulated(rows, tiles, k, machine, vectorise, contiguous)
 
-    least = 4
-    one = cycles(1, 1, least)
-    k = cycles(1, 1, least + 1) - one
-    tile = cycles(1, 2, least) - one - least * k
-    row = cycles(2, 1, least) - one - tile - least * k
-    return StepCost(one - row - tile - least * k, row, tile, k)
+@lru_cache(maxsize=256)
+def step_cost(
+    machine: Pipeline, k: int, vectorise: Vectorise = "m", contiguous: bool = False
+) -> StepCost:
+    """The closed form around `k` steps: simulations that differ by a step, a tile, a row."""
+
+    def cycles(rows: int, tiles: int, steps: int) -> int:
+        return step_simulated(rows, tiles, steps, machine, vectorise, contiguous)
+
+    if k > SETTLED:
+        return step_cost(machine, SETTLED, vectorise, contiguous)
+    one = cycles(1, 1, k)
+    per_k = cycles(1, 1, k + 1) - one
+    tile = cycles(1, 2, k) - one - k * per_k
+    row = cycles(2, 1, k) - one - tile - k * per_k
+    return StepCost(one - row - tile - k * per_k, row, tile, per_k)
 
 
 def spm_gemm_cycles(
@@ -230,6 +237,6 @@ def spm_gemm_cycles(
             f"tiles of {TILE[0]} x {TILE[1]} on a mesh of {mesh} x {mesh}",
             fix=f"pad to multiples of {TILE[0] * mesh}, {TILE[1] * mesh} and, for k, {mesh}",
         )
-    cost = step_cost(machine, vectorise, contiguous)
+    cost = step_cost(machine, k // mesh, vectorise, contiguous)
     rows, tiles = long // (TILE[0] * mesh), short // (TILE[1] * mesh)
     return mesh * cost.cycles(rows, tiles, k // mesh)

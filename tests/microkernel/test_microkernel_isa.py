@@ -112,7 +112,7 @@ def test_a_message_goes_from_put_to_get() -> None:
     receiver.arriving["col"].extend(sender.sent["col"])
     receiver.run([Instruction("getc", "r", ())])
     np.testing.assert_array_equal(receiver.registers["r"], np.arange(4.0))
-    with pytest.raises(ProgramError, match="getc +r: no message on the col bus"):
+    with pytest.raises(ProgramError, match=r"getc +r: no message on the col bus"):
         receiver.run([Instruction("getc", "r", ())])
 
 

@@ -36,7 +36,9 @@ class Registry(Generic[T]):
         try:
             return self._things[name]
         except KeyError:
-            raise self._error(unknown_name(self.kind, name, self._things)) from None
+            raise self._error(
+                unknown_name(self.kind, name, self._things), fix="give one of these"
+            ) from None
 
     def __contains__(self, name: str) -> bool:
         """Whether `name` is registered."""

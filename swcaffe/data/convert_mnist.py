@@ -51,7 +51,10 @@ def read_idx(path: str | Path, axes: int) -> U8:
     try:
         return parse_idx(Path(path).read_bytes(), axes, str(path))
     except OSError as cause:
-        raise DataError(f"{path}: cannot read ({cause.strerror or cause})") from cause
+        raise DataError(
+            f"{path}: cannot read ({cause.strerror or cause})",
+            fix="check the path and that the file may be read",
+        ) from cause
 
 
 def parse_idx(data: bytes, axes: int, where: str) -> U8:
@@ -63,7 +66,9 @@ def parse_idx(data: bytes, axes: int, where: str) -> U8:
         try:
             data = gzip.decompress(data)
         except (OSError, EOFError, zlib.error) as cause:
-            raise DataError(f"{where}: damaged gzip file ({cause})") from cause
+            raise DataError(
+                f"{where}: damaged gzip file ({cause})", fix="get the file again"
+            ) from cause
     head = 4 + 4 * axes
     magic = int.from_bytes(data[:4], "big")
     if magic != 0x800 + axes or len(data) < head:
@@ -73,7 +78,10 @@ def parse_idx(data: bytes, axes: int, where: str) -> U8:
         )
     shape = struct.unpack(f">{axes}I", data[4:head])
     if len(data) - head != math.prod(shape):
-        raise DataError(f"{where}: {len(data) - head} bytes for shape {shape}, cut or padded")
+        raise DataError(
+            f"{where}: {len(data) - head} bytes for shape {shape}, cut or padded",
+            fix="get the file again",
+        )
     return np.frombuffer(data, dtype=np.uint8, offset=head).reshape(shape)
 
 

@@ -82,7 +82,10 @@ def create_database(path: str | Path, backend: Backend = "lmdb") -> Iterator[Dat
     except OSError as cause:
         if cause.filename is not None and Path(cause.filename) not in (target, part, target.parent):
             raise
-        raise DataError(f"{target}: cannot be written ({cause.strerror or cause})") from cause
+        raise DataError(
+            f"{target}: cannot be written ({cause.strerror or cause})",
+            fix="check that the folder may be written to and has room",
+        ) from cause
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
@@ -95,7 +98,9 @@ def open_database(path: str | Path, backend: Backend = "lmdb", **settings: objec
 
 def _writer_class(backend: str) -> type[_Writer]:
     if backend not in BACKENDS:
-        raise UsageError(unknown_name("database backend", backend, BACKENDS))
+        raise UsageError(
+            unknown_name("database backend", backend, BACKENDS), fix="give one of these"
+        )
     module = importlib.import_module(f"swcaffe.data.{backend}")
     writer: type[_Writer] = getattr(module, BACKENDS[backend])
     return writer

@@ -81,13 +81,16 @@ def fetch(
     """
     if isinstance(dataset, str):
         if dataset not in DATA_SETS:
-            raise DataError(unknown_name("data set", dataset, DATA_SETS))
+            raise DataError(unknown_name("data set", dataset, DATA_SETS), fix="give one of these")
         dataset = DATA_SETS[dataset]
     target = Path(to)
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as cause:
-        raise DataError(f"{target}: cannot be made ({cause.strerror})") from cause
+        raise DataError(
+            f"{target}: cannot be made ({cause.strerror})",
+            fix="choose a folder that may be written to",
+        ) from cause
     here = str(target)
     origin, found = _find(dataset, {here: origins.folder(target), **dataset.places}, say)
     images, _, test_images, _ = found.arrays

@@ -38,7 +38,10 @@ def read_file_list(source: str | Path) -> list[Path]:
     try:
         names = Path(source).read_text(encoding="utf-8-sig").split()
     except (OSError, UnicodeDecodeError) as cause:
-        raise DataError(f"{source}: cannot read the list of files ({cause})") from cause
+        raise DataError(
+            f"{source}: cannot read the list of files ({cause})",
+            fix="check `source` of hdf5_data_param",
+        ) from cause
     if not names:
         raise DataError(f"{source}: the list is empty", fix="list the paths of HDF5 files")
     return [_find(name, Path(source)) for name in names]
@@ -129,7 +132,10 @@ class Hdf5Source(DataSource):
             with h5py.File(file.path, "r", locking=False) as opened:
                 rows = [opened[name][begin:end].astype(np.float32) for name in self.names]
         except (OSError, KeyError) as cause:
-            raise DataError(f"{file.path}: rows {begin} to {end - 1}: {cause}") from cause
+            raise DataError(
+                f"{file.path}: rows {begin} to {end - 1}: {cause}",
+                fix="write the file again, or take it off the list",
+            ) from cause
         for array in rows:
             array.flags.writeable = False
         return tuple(rows)
@@ -140,16 +146,23 @@ class Hdf5Source(DataSource):
                 datasets = [_dataset(opened, name, path) for name in self.names]
                 shapes = [dataset.shape for dataset in datasets]
         except OSError as cause:
-            raise DataError(f"{path}: not a readable HDF5 file ({cause})") from cause
+            raise DataError(
+                f"{path}: not a readable HDF5 file ({cause})",
+                fix="write the file again, or take it off the list",
+            ) from cause
         rows = {shape[0] for shape in shapes}
         if len(rows) != 1 or rows == {0}:
             listed = ", ".join(f"{n} {s}" for n, s in zip(self.names, shapes, strict=True))
-            raise DataError(f"{path}: datasets need the same number of rows, not 0: {listed}")
+            raise DataError(
+                f"{path}: datasets need the same number of rows, not 0: {listed}",
+                fix="give every dataset one row for each item",
+            )
         row_shapes = tuple(shape[1:] for shape in shapes)
         self._row_shapes = self._row_shapes or row_shapes
         if row_shapes != self._row_shapes:
             raise DataError(
-                f"{path}: rows of shapes {row_shapes}, in the files before {self._row_shapes}"
+                f"{path}: rows of shapes {row_shapes}, in the files before {self._row_shapes}",
+                fix="give the files datasets of the same shape, or lists of their own",
             )
         row_bytes = sum(4 * int(np.prod(shape)) for shape in row_shapes)
         return _File(path, rows.pop(), max(1, self._block_bytes // max(1, row_bytes)))
@@ -173,7 +186,8 @@ def _dataset(opened: h5py.File, name: str, path: Path) -> h5py.Dataset:
     if dataset.ndim == 0 or dataset.dtype.kind not in "fiub":
         raise DataError(
             f"{path}: dataset {name!r} has shape {dataset.shape} and type {dataset.dtype}; "
-            "it needs rows of integers or real numbers"
+            "it needs rows of integers or real numbers",
+            fix="store numbers, one row for each item",
         )
     return dataset
 

@@ -53,7 +53,10 @@ def read_picture(path: Path, colour: Colour) -> U8:
     try:
         data = path.read_bytes()
     except OSError as cause:
-        raise DataError(f"{path}: cannot read ({cause.strerror or cause})") from cause
+        raise DataError(
+            f"{path}: cannot read ({cause.strerror or cause})",
+            fix="check the path and that the file may be read",
+        ) from cause
     return decode(data, colour, str(path))
 
 

@@ -44,7 +44,10 @@ class LevelDbSource(DataSource):
             self._database = plyvel.DB(str(self.path), create_if_missing=False)
             self._keys = list(self._database.iterator(include_value=False))
         except plyvel.Error as cause:
-            raise DataError(f"{self.path}: not a readable LevelDB database ({cause})") from cause
+            raise DataError(
+                f"{self.path}: not a readable LevelDB database ({cause})",
+                fix="check `source`, or make the database again",
+            ) from cause
 
     def __len__(self) -> int:
         """Number of records."""
@@ -62,7 +65,10 @@ class LevelDbSource(DataSource):
         try:
             return key, self._database.get(key)
         except plyvel.Error as cause:
-            raise DataError(f"{self.path}: record {key!r} cannot be read ({cause})") from cause
+            raise DataError(
+                f"{self.path}: record {key!r} cannot be read ({cause})",
+                fix="make the database again",
+            ) from cause
 
     def describe(self) -> str:
         """Kind, path, number of records."""

@@ -71,11 +71,17 @@ class LmdbSource(DataSource):
             for _ in range(steps):
                 found = found and cursor.next()
             if not found:
-                raise DataError(f"{self.path}: record {index} is gone; was the database changed?")
+                raise DataError(
+                    f"{self.path}: record {index} is gone; was the database changed?",
+                    fix="let nobody write to a database that is being read",
+                )
             key, value = cursor.item()
             return bytes(key), bytes(value)
         except lmdb.Error as cause:
-            raise DataError(f"{self.path}: record {index} cannot be read ({cause})") from cause
+            raise DataError(
+                f"{self.path}: record {index} cannot be read ({cause})",
+                fix="make the database again",
+            ) from cause
 
     def describe(self) -> str:
         """Kind, path, number of records."""
@@ -106,7 +112,10 @@ class LmdbSource(DataSource):
                     self._marks.append(cursor.key())
                 steps = STRIDE
             if not found:
-                raise DataError(f"{self.path}: fewer records than the database states")
+                raise DataError(
+                    f"{self.path}: fewer records than the database states",
+                    fix="make the database again",
+                )
 
 
 _shared: dict[tuple[int, int], tuple[lmdb.Environment, int]] = {}
@@ -139,7 +148,10 @@ def _open(path: Path, size: int) -> lmdb.Environment:
         )
         needed = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
     except lmdb.Error as cause:
-        raise DataError(f"{path}: not a readable LMDB database ({cause})") from cause
+        raise DataError(
+            f"{path}: not a readable LMDB database ({cause})",
+            fix="check `source`, or make the database again",
+        ) from cause
     if size < needed:  # reading the missing pages would kill the process
         environment.close()
         raise DataError(

@@ -48,7 +48,9 @@ def read_mean(path: str | Path) -> F32:
     try:
         values = binary.blob_to_array(blob)
     except WeightsError as cause:
-        raise DataError(f"{path}: {cause.message}") from cause
+        raise DataError(
+            f"{path}: {cause.message}", fix="make the file again with swcaffe compute_image_mean"
+        ) from cause
     if values.ndim == 4 and values.shape[0] == 1:
         values = values[0]
     if values.ndim != 3:
@@ -70,7 +72,7 @@ def compute_image_mean(
     """
     with open_database(input_db, backend) as source:
         if len(source) == 0:
-            raise DataError(f"{input_db}: the database is empty")
+            raise DataError(f"{input_db}: the database is empty", fix="put records into it first")
         total: F64 = np.zeros(source.read(0).data.shape, dtype=np.float64)
         for i in range(len(source)):
             record = source.read(i)

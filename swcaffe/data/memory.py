@@ -24,7 +24,10 @@ class MemorySource(DataSource):
         self._labels = tuple(labels) if isinstance(labels, list | tuple) else (labels,)
         for label in self._labels:
             if len(label) != len(data):
-                raise ShapeError(f"{len(data)} records of data, but {len(label)} labels")
+                raise ShapeError(
+                    f"{len(data)} records of data, but {len(label)} labels",
+                    fix="give one label for each record",
+                )
 
     def __len__(self) -> int:
         """Rows."""

@@ -89,5 +89,7 @@ def open_source(name: str, **settings: object) -> DataSource:
     if name in BUILT_IN:
         importlib.import_module(f"swcaffe.data.{name}")
     elif name not in SOURCES:
-        raise DataError(unknown_name(SOURCES.kind, name, sorted({*BUILT_IN, *SOURCES})))
+        raise DataError(
+            unknown_name(SOURCES.kind, name, sorted({*BUILT_IN, *SOURCES})), fix="give one of these"
+        )
     return SOURCES.get(name)(**settings)

@@ -94,7 +94,10 @@ class Transformer:
         Raises ShapeError if a crop or mean does not fit; the message has both shapes.
         """
         if len(shape) != 3:
-            raise ShapeError(f"record of shape {shape}, but only (channels, height, width) fits")
+            raise ShapeError(
+                f"record of shape {shape}, but only (channels, height, width) fits",
+                fix="store pictures, or leave transform_param out",
+            )
         channels, height, width = shape
         if self._mean is not None:
             self._check_mean(self._mean.shape, shape)

@@ -69,7 +69,10 @@ class BaseConvolution(WeightedLayer):
                 fix="keep the number of channels and axes fixed",
             )
         if any(b.shape != shape for b in bottoms):
-            raise ShapeError(f"bottoms differ in shape: {', '.join(map(repr, bottoms))}")
+            raise ShapeError(
+                f"bottoms differ in shape: {', '.join(map(repr, bottoms))}",
+                fix="feed bottoms of one shape",
+            )
         geometry = self.geometry(bottoms[0].size(0, self.axis), shape[self.axis + 1 :])
         out = self.out_size(geometry)
         if any(size < 1 for size in out):
@@ -94,7 +97,12 @@ class BaseConvolution(WeightedLayer):
 
     def _check_counts(self) -> None:
         if self.num_output < 1:
-            raise ParameterError("num_output is missing or 0")
+            raise ParameterError(
+                "num_output is missing or 0", fix="set num_output in convolution_param"
+            )
         for name, count in (("channels", self.channels), ("num_output", self.num_output)):
             if self.group < 1 or count % self.group:
-                raise ParameterError(f"{name} {count} is not a multiple of group {self.group}")
+                raise ParameterError(
+                    f"{name} {count} is not a multiple of group {self.group}",
+                    fix="make both channels and num_output multiples of group",
+                )

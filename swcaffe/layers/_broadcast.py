@@ -13,7 +13,10 @@ def parameter_shape(bottom: Blob, axis: int, num_axes: int) -> Shape:
     """`num_axes` axes of `bottom` from `axis` on; -1 stands for all of them, 0 for a scalar."""
     start = bottom.axis(axis)
     if num_axes < -1 or start + num_axes > len(bottom.shape):
-        raise ParameterError(f"axis {axis} and num_axes {num_axes} do not fit bottom {bottom!r}")
+        raise ParameterError(
+            f"axis {axis} and num_axes {num_axes} do not fit bottom {bottom!r}",
+            fix="choose an axis of the bottom, and as many axes as follow it",
+        )
     return bottom.shape[start:] if num_axes == -1 else bottom.shape[start : start + num_axes]
 
 

@@ -42,7 +42,7 @@ class RecordLayer(Layer):
         """Open the source, shape the tops like its first record."""
         self.batch_size = self.read_batch_size()
         if self.batch_size < 1:
-            raise ParameterError("batch_size is missing or 0")
+            raise ParameterError("batch_size is missing or 0", fix="set batch_size")
         self.depth = max(1, self.param.data_param.prefetch)
         self.transformer = self.make_transformer()
         self.source = self.open_source(tops)

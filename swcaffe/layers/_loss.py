@@ -107,7 +107,8 @@ class LossLayer(Layer):
         items = [bottom.shape[0] if bottom.shape else 1 for bottom in bottoms]
         if items[0] != items[1]:
             raise ShapeError(
-                f"bottoms {bottoms[0]!r} and {bottoms[1]!r} differ in the number of items"
+                f"bottoms {bottoms[0]!r} and {bottoms[1]!r} differ in the number of items",
+                fix="feed as many labels as items",
             )
         tops[0].reshape(())
         self._factor = aligned_zeros((1,))
@@ -120,7 +121,10 @@ class LossLayer(Layer):
     def backward(self, tops: Blobs, propagate_down: Sequence[bool], bottoms: Blobs) -> None:
         """Overwrite the scores' gradient. Raises NetError if labels are asked for one."""
         if propagate_down[1]:
-            raise NetError(f"cannot backpropagate to its labels {bottoms[1]!r}")
+            raise NetError(
+                f"cannot backpropagate to its labels {bottoms[1]!r}",
+                fix="set propagate_down: false for the labels",
+            )
         if propagate_down[0]:
             self.backward_scores(tops, bottoms)
 

@@ -39,16 +39,24 @@ class Recurrent(WeightedLayer):
         param = self.param.recurrent_param
         self.d: int = param.num_output
         if self.d < 1:
-            raise ParameterError("num_output is missing or 0")
+            raise ParameterError(
+                "num_output is missing or 0", fix="set num_output in recurrent_param"
+            )
         self.exposed: bool = param.expose_hidden
         hidden = len(self.states) if self.exposed else 0
         if not 2 + hidden <= len(bottoms) <= 3 + hidden:
-            raise NetError(f"takes {2 + hidden} to {3 + hidden} bottom(s), got {len(bottoms)}")
+            raise NetError(
+                f"takes {2 + hidden} to {3 + hidden} bottom(s), got {len(bottoms)}",
+                fix="give x, cont, then static input and first states where they are used",
+            )
         exactly(1 + hidden).check(len(tops), "top(s)")
         self.has_static = len(bottoms) > 2 + hidden
         x = bottoms[0]
         if len(x.shape) < 2:
-            raise ShapeError(f"bottom {x!r} must have at least 2 axes, (t, n, …)")
+            raise ShapeError(
+                f"bottom {x!r} must have at least 2 axes, (t, n, …)",
+                fix="reshape x to (steps, streams, values)",
+            )
         self.t, self.k, rows = x.shape[0], x.size(2), self.gates * self.d
         self.static_size = bottoms[2].size(1) if self.has_static else 0
         shapes: list[Shape] = [(rows, self.k), (rows,)]
@@ -73,17 +81,27 @@ class Recurrent(WeightedLayer):
         x, cont = bottoms[0], bottoms[1]
         if x.shape[0] != self.t or x.size(2) != self.k or len(x.shape) < 2:
             raise ShapeError(
-                f"bottom {x!r} must have {self.t} steps of {self.k} values, as at setup"
+                f"bottom {x!r} must have {self.t} steps of {self.k} values, as at setup",
+                fix="keep steps and values; only the number of streams may change",
             )
         self.n = n = x.shape[1]
         if cont.shape != (self.t, n):
-            raise ShapeError(f"cont {cont!r} must have shape {(self.t, n)}")
+            raise ShapeError(
+                f"cont {cont!r} must have shape {(self.t, n)}",
+                fix="give one number for each step and stream",
+            )
         if self.has_static and (bottoms[2].shape[0], bottoms[2].size(1)) != (n, self.static_size):
-            raise ShapeError(f"static {bottoms[2]!r} must have {n} items of {self.static_size}")
+            raise ShapeError(
+                f"static {bottoms[2]!r} must have {n} items of {self.static_size}",
+                fix="give one row for each stream",
+            )
         if self.exposed:
             for blob in bottoms[-len(self.states) :]:
                 if blob.shape != (1, n, self.d):
-                    raise ShapeError(f"first state {blob!r} must have shape {(1, n, self.d)}")
+                    raise ShapeError(
+                        f"first state {blob!r} must have shape {(1, n, self.d)}",
+                        fix="feed the state with one row for each stream",
+                    )
         for i, top in enumerate(tops):
             top.reshape((1 if i else self.t, n, self.d))
         self._resize_states()
@@ -141,7 +159,10 @@ class Recurrent(WeightedLayer):
     def check_flags(self, propagate_down: Sequence[bool], bottoms: Blobs) -> None:
         """Raise NetError if cont is asked for a gradient; first states get zeros."""
         if propagate_down[1]:
-            raise NetError(f"cannot backpropagate to cont {bottoms[1]!r}")
+            raise NetError(
+                f"cannot backpropagate to cont {bottoms[1]!r}",
+                fix="set propagate_down: false for cont",
+            )
         for blob, wanted in list(zip(bottoms, propagate_down, strict=True))[2 + self.has_static :]:
             if wanted:
                 blob.diff.fill(0)
@@ -181,6 +202,7 @@ class Recurrent(WeightedLayer):
                 continue
             if saved.shape != (self.n, self.d):
                 raise ShapeError(
-                    f"saved state {name} has shape {saved.shape}, the layer {(self.n, self.d)}"
+                    f"saved state {name} has shape {saved.shape}, the layer {(self.n, self.d)}",
+                    fix="resume with the net that wrote the state",
                 )
             self._last[name][...] = saved

@@ -27,7 +27,10 @@ class WeightedLayer(Layer):
         self.blobs = [Blob(shape, f"{self.name}/{i}") for i, shape in enumerate(shapes)]
         stored = self.param.blobs
         if stored and len(stored) != len(shapes):
-            raise WeightsError(f"{len(stored)} stored blobs for {len(shapes)} parameters")
+            raise WeightsError(
+                f"{len(stored)} stored blobs for {len(shapes)} parameters",
+                fix="store weights and bias as the layer has them, or none",
+            )
         for i, (blob, filler) in enumerate(zip(self.blobs, fillers, strict=True)):
             if not stored:
                 fill(filler, blob.data, self.rng(f"filler/{i}"))
@@ -35,7 +38,8 @@ class WeightedLayer(Layer):
             values = blob_to_array(stored[i])
             if values.size != blob.count:
                 raise WeightsError(
-                    f"stored blob {i} has shape {values.shape}, the layer needs {blob.shape}"
+                    f"stored blob {i} has shape {values.shape}, the layer needs {blob.shape}",
+                    fix="store blobs of the layer's shape, or none",
                 )
             blob.data[...] = values.reshape(blob.shape)
 

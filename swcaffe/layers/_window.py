@@ -64,5 +64,5 @@ def _repeated(name: str, values: list[int], axes: int, *, default: int | None, l
 
 def _checked(name: str, values: Shape, least: int) -> Shape:
     if any(v < least for v in values):
-        raise ParameterError(f"{name} is {values}, the least is {least}")
+        raise ParameterError(f"{name} is {values}, the least is {least}", fix="raise it")
     return values

@@ -38,7 +38,9 @@ class Accuracy(Layer):
         """Fix the class axis."""
         self.view = v = ClassAxis.of(bottoms[0], self.param.accuracy_param.axis, bottoms[1])
         if not 1 <= self.top_k <= v.classes:
-            raise ParameterError(f"top_k {self.top_k} must be 1 to the {v.classes} classes")
+            raise ParameterError(
+                f"top_k {self.top_k} must be 1 to the {v.classes} classes", fix="lower top_k"
+            )
         op = AccuracyCount(v.outer, v.classes, v.inner, self.top_k, self.ignored)
         self._count = self.engine.plan(op)
         self._found, self._seen = np.zeros((2, v.classes), np.float64)

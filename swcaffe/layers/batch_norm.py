@@ -47,7 +47,9 @@ class BatchNorm(WeightedLayer):
                 self.name,
             )
         if len(bottoms[0].shape) < 2:
-            raise ShapeError(f"bottom {bottoms[0]!r} must have at least 2 axes, (n, c, …)")
+            raise ShapeError(
+                f"bottom {bottoms[0]!r} must have at least 2 axes, (n, c, …)", fix="feed (n, c, …)"
+            )
         self.channels = bottoms[0].shape[1]
         self.eps: float = param.eps
         self.fraction = np.float32(param.moving_average_fraction)
@@ -74,7 +76,10 @@ class BatchNorm(WeightedLayer):
         """The top has the bottom's shape; the number of channels is fixed."""
         bottom = bottoms[0]
         if len(bottom.shape) < 2 or bottom.shape[1] != self.channels:
-            raise ShapeError(f"bottom {bottom!r} must have {self.channels} channels on axis 1")
+            raise ShapeError(
+                f"bottom {bottom!r} must have {self.channels} channels on axis 1",
+                fix="keep the number of channels",
+            )
         tops[0].reshape(bottom.shape)
         what = (bottom.shape[0], self.channels, bottom.size(2), self.eps, self.of_batch)
         self._forward = self.engine.plan(BatchNormForward(*what))

@@ -40,7 +40,8 @@ class Concat(Layer):
             if len(shape) != len(first.shape) or (*shape[:axis], *shape[axis + 1 :]) != rest:
                 raise ShapeError(
                     f"bottoms {first!r} and {other!r} differ beside axis {axis}, along which they "
-                    "are joined"
+                    "are joined",
+                    fix="make their other axes equal",
                 )
         long = sum(bottom.shape[axis] for bottom in bottoms)
         tops[0].reshape((*first.shape[:axis], long, *first.shape[axis + 1 :]))

@@ -30,7 +30,10 @@ class Dropout(Layer):
         """Read dropout_ratio."""
         self.ratio: float = self.param.dropout_param.dropout_ratio
         if not 0 <= self.ratio < 1:
-            raise ParameterError(f"dropout_ratio {self.ratio:g} must be at least 0 and below 1")
+            raise ParameterError(
+                f"dropout_ratio {self.ratio:g} must be at least 0 and below 1",
+                fix="choose a ratio in [0, 1)",
+            )
 
     def reshape(self, bottoms: Blobs, tops: Blobs) -> None:
         """The top has the bottom's shape; one draw per element."""

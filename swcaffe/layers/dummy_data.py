@@ -49,7 +49,10 @@ class DummyData(Layer):
         if param.shape:
             shapes = [tuple(shape.dim) for shape in param.shape]
             if len(shapes) not in {1, count}:
-                raise ParameterError(f"{len(shapes)} shapes for {count} tops")
+                raise ParameterError(
+                    f"{len(shapes)} shapes for {count} tops",
+                    fix="give one shape, or one for each top",
+                )
             return shapes * count if len(shapes) == 1 else shapes
         for name, sizes in legacy.items():
             if len(sizes) not in {1, count}:

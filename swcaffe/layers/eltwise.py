@@ -48,7 +48,10 @@ class Eltwise(Layer):
         first, arity = bottoms[0], len(bottoms)
         for other in bottoms[1:]:
             if other.shape != first.shape:
-                raise ShapeError(f"bottom {other!r} has another shape than bottom {first!r}")
+                raise ShapeError(
+                    f"bottom {other!r} has another shape than bottom {first!r}",
+                    fix="make their shapes equal",
+                )
         tops[0].reshape(first.shape)
         forward: Operator
         gradients: list[Operator]

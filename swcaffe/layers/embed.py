@@ -35,7 +35,8 @@ class Embed(WeightedLayer):
         self.has_bias: bool = param.bias_term
         if self.rows < 1 or self.width < 1:
             raise ParameterError(
-                f"num_output is {self.width} and input_dim {self.rows}; both must be given"
+                f"num_output is {self.width} and input_dim {self.rows}; both must be given",
+                fix="set both in embed_param",
             )
         shapes = [(self.rows, self.width), (self.width,)][: 1 + self.has_bias]
         self.make_blobs(shapes, [param.weight_filler, param.bias_filler][: len(shapes)])

@@ -34,7 +34,10 @@ class EuclideanLoss(LossLayer):
         super().reshape(bottoms, tops)
         count = bottoms[0].count
         if bottoms[1].count != count:
-            raise ShapeError(f"bottoms {bottoms[0]!r} and {bottoms[1]!r} differ in size")
+            raise ShapeError(
+                f"bottoms {bottoms[0]!r} and {bottoms[1]!r} differ in size",
+                fix="feed as many values as there are targets",
+            )
         self._items = bottoms[0].shape[0] if bottoms[0].shape else 1
         self._difference = aligned_zeros((count,))
         self._forward = self.engine.plan(EuclideanLossForward(count))

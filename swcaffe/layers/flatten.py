@@ -24,6 +24,7 @@ class Flatten(View):
         first, last = bottom.axis(param.axis), bottom.axis(param.end_axis)
         if first > last:
             raise ParameterError(
-                f"axis {param.axis} lies behind end_axis {param.end_axis} of bottom {bottom!r}"
+                f"axis {param.axis} lies behind end_axis {param.end_axis} of bottom {bottom!r}",
+                fix="choose axis <= end_axis",
             )
         return (*bottom.shape[:first], bottom.size(first, last + 1), *bottom.shape[last + 1 :])

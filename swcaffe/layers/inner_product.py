@@ -34,7 +34,9 @@ class InnerProduct(WeightedLayer):
         self.transpose: bool = param.transpose
         self.has_bias: bool = param.bias_term
         if self.num_output < 1:
-            raise ParameterError("num_output is missing or 0")
+            raise ParameterError(
+                "num_output is missing or 0", fix="set num_output in inner_product_param"
+            )
         self.axis = bottoms[0].axis(param.axis)
         self.k = bottoms[0].size(self.axis)
         weight = (self.k, self.num_output) if self.transpose else (self.num_output, self.k)

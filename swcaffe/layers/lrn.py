@@ -31,14 +31,18 @@ class LRN(Layer):
         """Read lrn_param."""
         param = self.param.lrn_param
         if param.local_size % 2 == 0:
-            raise ParameterError(f"local_size {param.local_size} must be odd")
+            raise ParameterError(
+                f"local_size {param.local_size} must be odd", fix="use an odd number"
+            )
         self.within = param.norm_region == messages.LRNParameter.WITHIN_CHANNEL
 
     def reshape(self, bottoms: Blobs, tops: Blobs) -> None:
         """The top has the bottom's shape, and so has the scale."""
         shape, param = bottoms[0].shape, self.param.lrn_param
         if len(shape) != 4:
-            raise ShapeError(f"bottom {bottoms[0]!r} must have 4 axes, (n, c, h, w)")
+            raise ShapeError(
+                f"bottom {bottoms[0]!r} must have 4 axes, (n, c, h, w)", fix="feed (n, c, h, w)"
+            )
         tops[0].reshape(shape)
         n, c, h, w = shape
         geometry = LrnGeometry(

@@ -31,11 +31,14 @@ class LSTMUnit(Layer):
         """Check the shapes."""
         c, gates, cont = bottoms
         if len(c.shape) != 3 or c.shape[0] != 1:
-            raise ShapeError(f"cell {c!r} must have shape (1, n, d)")
+            raise ShapeError(
+                f"cell {c!r} must have shape (1, n, d)", fix="feed one step: (1, n, d)"
+            )
         _, n, d = c.shape
         if gates.shape != (1, n, 4 * d) or cont.shape != (1, n):
             raise ShapeError(
-                f"gates {gates!r} and cont {cont!r} must have shapes {(1, n, 4 * d)} and {(1, n)}"
+                f"gates {gates!r} and cont {cont!r} must have shapes {(1, n, 4 * d)} and {(1, n)}",
+                fix="feed the four gates side by side, and one cont for each stream",
             )
         for top in tops:
             top.reshape(c.shape)
@@ -50,7 +53,10 @@ class LSTMUnit(Layer):
     def backward(self, tops: Blobs, propagate_down: Sequence[bool], bottoms: Blobs) -> None:
         """Gradients of cell and gates. Raises NetError if cont is asked for one."""
         if propagate_down[2]:
-            raise NetError(f"cannot backpropagate to cont {bottoms[2]!r}")
+            raise NetError(
+                f"cannot backpropagate to cont {bottoms[2]!r}",
+                fix="set propagate_down: false for cont",
+            )
         if not any(propagate_down):
             return
         c, gates, _ = bottoms

@@ -34,7 +34,7 @@ class MemoryData(Layer):
         sizes = {n: getattr(param, n) for n in ("batch_size", "channels", "height", "width")}
         for name, size in sizes.items():
             if size < 1:
-                raise ParameterError(f"{name} is missing or 0")
+                raise ParameterError(f"{name} is missing or 0", fix="set it in memory_data_param")
         self.batch_size, *item = sizes.values()
         self.item = tuple(item)
         self.position = 0
@@ -49,14 +49,19 @@ class MemoryData(Layer):
         labels  n values
         """
         if data.shape[1:] != self.item or not len(data):
-            raise ShapeError(f"data has shape {data.shape}, items need {self.item}")
+            raise ShapeError(
+                f"data has shape {data.shape}, items need {self.item}",
+                fix="feed arrays of the layer's channels, height and width",
+            )
         if len(data) % self.batch_size:
             raise ShapeError(
                 f"{len(data)} items are no multiple of batch_size {self.batch_size}",
                 fix="pad the arrays, or choose a batch_size that divides them",
             )
         if labels.size != len(data):
-            raise ShapeError(f"{labels.size} labels for {len(data)} items")
+            raise ShapeError(
+                f"{labels.size} labels for {len(data)} items", fix="give one label for each item"
+            )
         if self.param.HasField("transform_param"):
             log.warning('layer "%s" (MemoryData): arrays are not transformed', self.name)
         self._data, self._labels = data, labels.reshape(-1)
@@ -65,7 +70,7 @@ class MemoryData(Layer):
     def set_batch_size(self, batch_size: int, tops: Blobs) -> None:
         """Cut batches of another size from now on; feed again afterwards."""
         if batch_size < 1:
-            raise ParameterError(f"batch_size {batch_size} must be positive")
+            raise ParameterError(f"batch_size {batch_size} must be positive", fix="give 1 or more")
         self.batch_size, self._data = batch_size, None
         tops[0].reshape((batch_size, *self.item))
         tops[1].reshape((batch_size,))

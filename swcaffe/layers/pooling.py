@@ -56,24 +56,33 @@ class Pooling(Layer):
             if given:
                 raise ParameterError(f"{given[0]} is given with global_pooling", fix="remove one")
             if self.pad != (0, 0) or self.stride != (1, 1):
-                raise ParameterError("global_pooling needs pad 0 and stride 1")
+                raise ParameterError(
+                    "global_pooling needs pad 0 and stride 1", fix="remove pad and stride"
+                )
         elif min(self.kernel) < 1:
-            raise ParameterError(f"kernel {self.kernel} must be positive")
+            raise ParameterError(f"kernel {self.kernel} must be positive", fix="give 1 or more")
         if min(self.stride) < 1:
-            raise ParameterError(f"stride {self.stride} must be positive")
+            raise ParameterError(f"stride {self.stride} must be positive", fix="give 1 or more")
         if any(self.pad):
             if self.pool == messages.PoolingParameter.STOCHASTIC:
                 raise ParameterError(f"pad {self.pad} with STOCHASTIC pooling", fix="remove pad")
             if any(p >= k for p, k in zip(self.pad, self.kernel, strict=True)):
-                raise ParameterError(f"pad {self.pad} must be less than the kernel {self.kernel}")
+                raise ParameterError(
+                    f"pad {self.pad} must be less than the kernel {self.kernel}", fix="lower pad"
+                )
         if len(tops) == 2 and self.pool != messages.PoolingParameter.MAX:
-            raise NetError("takes 1 top(s) unless pool is MAX, got 2")
+            raise NetError(
+                "takes 1 top(s) unless pool is MAX, got 2",
+                fix="remove the second top, or set pool: MAX",
+            )
 
     def reshape(self, bottoms: Blobs, tops: Blobs) -> None:
         """Set the tops' shapes; a global kernel follows the image."""
         shape = bottoms[0].shape
         if len(shape) != 4:
-            raise ShapeError(f"bottom {bottoms[0]!r} must have 4 axes, (n, c, h, w)")
+            raise ShapeError(
+                f"bottom {bottoms[0]!r} must have 4 axes, (n, c, h, w)", fix="feed (n, c, h, w)"
+            )
         n, c, h, w = shape
         kernel = (h, w) if self.is_global else self.kernel
         g = PoolGeometry(n, c, (h, w), kernel, self.stride, self.pad, self.round_up)
@@ -138,5 +147,8 @@ def _pair(param: Message, square: str, stem: str, default: int | None) -> tuple[
     if all(sides):
         return (getattr(param, f"{stem}_h"), getattr(param, f"{stem}_w"))
     if any(sides) or default is None:
-        raise ParameterError(f"{square}, or both {stem}_h and {stem}_w, must be given")
+        raise ParameterError(
+            f"{square}, or both {stem}_h and {stem}_w, must be given",
+            fix="set one or the other in pooling_param",
+        )
     return (default, default)

@@ -33,7 +33,9 @@ class PReLU(WeightedLayer):
         """Make the slopes."""
         param = self.param.prelu_param
         if len(bottoms[0].shape) < 2:
-            raise ShapeError(f"bottom {bottoms[0]!r} must have at least 2 axes, (n, c, …)")
+            raise ShapeError(
+                f"bottom {bottoms[0]!r} must have at least 2 axes, (n, c, …)", fix="feed (n, c, …)"
+            )
         self.shared: bool = param.channel_shared
         filler = param.filler if param.HasField("filler") else constant(0.25)
         self.make_blobs([() if self.shared else (bottoms[0].shape[1],)], [filler])
@@ -46,7 +48,10 @@ class PReLU(WeightedLayer):
         else:
             view = (bottom.shape[0], self.blobs[0].count, bottom.size(2))
             if bottom.shape[1:2] != self.blobs[0].shape:
-                raise ShapeError(f"bottom {bottom!r} must have {view[1]} channels on axis 1")
+                raise ShapeError(
+                    f"bottom {bottom!r} must have {view[1]} channels on axis 1",
+                    fix="keep the number of channels",
+                )
         tops[0].reshape(bottom.shape)
         self._forward = self.engine.plan(PReluForward(*view))
         self._to_data = Deferred(self.engine, PReluBackwardData(*view))

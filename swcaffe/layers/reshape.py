@@ -25,9 +25,14 @@ class Reshape(View):
         """Check the dims."""
         dims = list(self.param.reshape_param.shape.dim)
         if dims.count(-1) > 1 or min(dims, default=0) < -1:
-            raise ParameterError(f"shape {dims} may have one -1 and no other negative dim")
+            raise ParameterError(
+                f"shape {dims} may have one -1 and no other negative dim",
+                fix="keep one -1, which is worked out from the rest",
+            )
         if self.param.reshape_param.num_axes < -1:
-            raise ParameterError("num_axes must be -1 (to the end) or not negative")
+            raise ParameterError(
+                "num_axes must be -1 (to the end) or not negative", fix="correct num_axes"
+            )
 
     def top_shape(self, bottom: Blob) -> Shape:
         """Axes before, the new dims, axes behind."""
@@ -37,12 +42,16 @@ class Reshape(View):
         end = ndim if param.num_axes == -1 else start + param.num_axes
         if not 0 <= start <= end <= ndim:
             raise ShapeError(
-                f"axis {param.axis} and num_axes {param.num_axes} do not fit bottom {bottom!r}"
+                f"axis {param.axis} and num_axes {param.num_axes} do not fit bottom {bottom!r}",
+                fix="choose an axis of the bottom, and as many axes as follow it",
             )
         for i, dim in enumerate(dims):
             if dim == 0:
                 if start + i >= ndim:
-                    raise ShapeError(f"dim {i} copies an axis that bottom {bottom!r} has not")
+                    raise ShapeError(
+                        f"dim {i} copies an axis that bottom {bottom!r} has not",
+                        fix="write the size itself instead of 0",
+                    )
                 dims[i] = bottom.shape[start + i]
         whole = bottom.size(start, end)
         known = math.prod(dim for dim in dims if dim != -1)
@@ -51,6 +60,7 @@ class Reshape(View):
         if math.prod(dims) != whole or -1 in dims:
             raise ShapeError(
                 f"{whole} values of bottom {bottom!r} from axis {start} on cannot take the shape "
-                f"{list(param.shape.dim)}"
+                f"{list(param.shape.dim)}",
+                fix="give dims whose product is the count",
             )
         return (*bottom.shape[:start], *dims, *bottom.shape[end:])

@@ -55,13 +55,17 @@ class Slice(Layer):
     def _lengths(self, length: int, pieces: int, axis: int) -> list[int]:
         if not self.points:
             if length % pieces:
-                raise ShapeError(f"axis {axis} of length {length} cannot be cut into {pieces}")
+                raise ShapeError(
+                    f"axis {axis} of length {length} cannot be cut into {pieces}",
+                    fix="give slice_point, or a number of tops that divides the length",
+                )
             return [length // pieces] * pieces
         ends = (0, *self.points, length)
         lengths = [b - a for a, b in pairwise(ends)]
         if min(lengths) < 1:
             raise ShapeError(
-                f"slice_point {self.points} must rise within axis {axis} of length {length}"
+                f"slice_point {self.points} must rise within axis {axis} of length {length}",
+                fix="give increasing points between 0 and the length",
             )
         return lengths
 

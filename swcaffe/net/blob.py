@@ -78,9 +78,14 @@ class Blob:
         """Change the shape; raises ShapeError beyond Caffe's limits or for negative sizes."""
         shape = tuple(int(d) for d in shape)
         if len(shape) > MAX_AXES:
-            raise ShapeError(f'blob "{self.name}": {len(shape)} axes, the limit is {MAX_AXES}')
+            raise ShapeError(
+                f'blob "{self.name}": {len(shape)} axes, the limit is {MAX_AXES}',
+                fix="drop axes of size 1",
+            )
         if any(d < 0 for d in shape):
-            raise ShapeError(f'blob "{self.name}": negative size in shape {shape}')
+            raise ShapeError(
+                f'blob "{self.name}": negative size in shape {shape}', fix="give sizes of 0 or more"
+            )
         if math.prod(shape) > MAX_COUNT:
             raise ShapeError(
                 f'blob "{self.name}": shape {shape} has {math.prod(shape):,} elements, '
@@ -98,7 +103,10 @@ class Blob:
         """
         ndim = len(self.shape)
         if not -ndim <= axis < ndim + end:
-            raise ShapeError(f"axis {axis} is out of range for blob {self!r} with {ndim} axes")
+            raise ShapeError(
+                f"axis {axis} is out of range for blob {self!r} with {ndim} axes",
+                fix="choose an axis of the blob; negative ones count from the end",
+            )
         return axis + ndim if axis < 0 else axis
 
     def size(self, start: int = 0, stop: int | None = None) -> int:
@@ -131,7 +139,10 @@ class Blob:
 
     def _check_count(self, other: Blob) -> None:
         if self.count != other.count:
-            raise ShapeError(f"blob {self!r} cannot share the memory of {other!r}: counts differ")
+            raise ShapeError(
+                f"blob {self!r} cannot share the memory of {other!r}: counts differ",
+                fix="share between blobs of one count",
+            )
 
     def shape_text(self) -> str:
         """Caffe's log form: `64 10 (640)`."""

@@ -34,9 +34,14 @@ def fill(param: Message, out: F32, rng: np.random.Generator) -> None:
     """
     rule = _RULES.get(param.type)
     if rule is None:
-        raise ParameterError(unknown_name("filler", param.type, list(_RULES)))
+        raise ParameterError(
+            unknown_name("filler", param.type, list(_RULES)), fix="give one of these"
+        )
     if out.size == 0:
-        raise ParameterError(f"filler {param.type!r} has no weights to fill: shape {out.shape}")
+        raise ParameterError(
+            f"filler {param.type!r} has no weights to fill: shape {out.shape}",
+            fix="feed a bottom with values in it",
+        )
     if param.sparse != -1 and param.type != "gaussian":
         raise ParameterError(
             f"sparse is {param.sparse}, but a filler of type {param.type!r} cannot be sparse",
@@ -72,7 +77,10 @@ def _constant(param: Message, out: F32, rng: np.random.Generator) -> None:
 
 def _uniform(param: Message, out: F32, rng: np.random.Generator) -> None:
     if param.min > param.max:
-        raise ParameterError(f"uniform filler: min {param.min:g} is above max {param.max:g}")
+        raise ParameterError(
+            f"uniform filler: min {param.min:g} is above max {param.max:g}",
+            fix="exchange min and max",
+        )
     _uniform_between(param.min, param.max, out, rng)
 
 
@@ -83,7 +91,9 @@ def _gaussian(param: Message, out: F32, rng: np.random.Generator) -> None:
             fix='use type: "constant" for equal weights',
         )
     if param.sparse < -1:
-        raise ParameterError(f"gaussian filler: sparse {param.sparse} must not be negative")
+        raise ParameterError(
+            f"gaussian filler: sparse {param.sparse} must not be negative", fix="give 0 or more"
+        )
     _gaussian_around(param.mean, param.std, out, rng)
     if param.sparse >= 0:
         kept = param.sparse / (out.shape[0] if out.ndim else 1)
@@ -108,7 +118,8 @@ def _msra(param: Message, out: F32, rng: np.random.Generator) -> None:
 def _bilinear(param: Message, out: F32, rng: np.random.Generator) -> None:
     if out.ndim != 4 or out.shape[2] != out.shape[3]:
         raise ParameterError(
-            f"bilinear filler needs weights of four axes and a square kernel, got {out.shape}"
+            f"bilinear filler needs weights of four axes and a square kernel, got {out.shape}",
+            fix="use it in a (de)convolution with a square kernel",
         )
     size = out.shape[3]
     factor = math.ceil(size / 2)

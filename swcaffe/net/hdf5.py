@@ -39,7 +39,10 @@ def load_hdf5(net: Net, path: Path) -> None:
     try:
         with h5py.File(path, "r") as file:
             if "data" not in file:
-                raise WeightsError(f"{path} has no group `data`: not a weight file")
+                raise WeightsError(
+                    f"{path} has no group `data`: not a weight file",
+                    fix="give a file that swcaffe or Caffe wrote",
+                )
             groups = file["data"]
             for name in groups:
                 if not any(f"{target}/".startswith(f"{name}/") for target in targets):
@@ -48,7 +51,10 @@ def load_hdf5(net: Net, path: Path) -> None:
                 if name in groups:
                     _load_layer(layer, groups[name], shared, path)
     except (OSError, KeyError) as error:
-        raise WeightsError(f"cannot read weights {path}: {error}") from error
+        raise WeightsError(
+            f"cannot read weights {path}: {error}",
+            fix="the file is cut short, damaged, or of another kind",
+        ) from error
 
 
 def _load_layer(layer: Layer, group: Any, shared: set[tuple[str, int]], path: Path) -> None:
@@ -63,7 +69,10 @@ def _load_layer(layer: Layer, group: Any, shared: set[tuple[str, int]], path: Pa
         if str(i) not in group:
             if (layer.name, i) in shared:
                 continue
-            raise WeightsError(f'layer "{layer.name}": {path} has no parameter {i}')
+            raise WeightsError(
+                f'layer "{layer.name}": {path} has no parameter {i}',
+                fix="save it again from a net that has this parameter",
+            )
         data = group[str(i)]
         if tuple(data.shape) != blob.shape:
             raise WeightsError(

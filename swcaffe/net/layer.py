@@ -52,7 +52,9 @@ class Arity:
     def check(self, count: int, what: str) -> None:
         """Raise NetError unless `count` is allowed."""
         if count < self.least or (self.most is not None and count > self.most):
-            raise NetError(f"takes {self} {what}, got {count}")
+            raise NetError(
+                f"takes {self} {what}, got {count}", fix="add or remove bottom and top lines"
+            )
 
     def __str__(self) -> str:
         """`2`, `at least 1`, `1 to 2`."""
@@ -196,7 +198,7 @@ class Layer(ABC):
 
     def limit_batch(self, count: int) -> None:
         """Read only `count` records in the next batch; for layers that have an `epoch`."""
-        raise NetError(f"{self.title} reads no data set")
+        raise NetError(f"{self.title} reads no data set", fix="ask a layer that reads one")
 
     def close(self) -> None:  # noqa: B027  nothing to release is the usual case
         """Release files and threads; called once when the net is no longer needed."""

@@ -237,7 +237,7 @@ class Net:
         for index in range(len(self.blobs) - 1, -1, -1):
             if self.blob_names[index] == name:
                 return self.blobs[index]
-        raise NetError(unknown_name("blob", name, self.blob_names))
+        raise NetError(unknown_name("blob", name, self.blob_names), fix="give one of these")
 
     def blob_loss_weights(self) -> list[float]:
         """Loss weight of each blob."""

@@ -36,7 +36,10 @@ def is_hdf5(path: Path) -> bool:
         with path.open("rb") as file:
             return file.read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE
     except OSError as error:
-        raise WeightsError(f"cannot open weights {path}: {error.strerror}") from error
+        raise WeightsError(
+            f"cannot open weights {path}: {error.strerror}",
+            fix="check the path and that the file may be read",
+        ) from error
 
 
 def load_weights(net: Net, path: str | Path) -> None:

@@ -110,7 +110,8 @@ class Wiring:
         if layer.equal_bottoms_and_tops and len(node.bottom_ids) != len(node.top_ids):
             raise NetError(
                 f"needs as many tops as bottoms, got {len(node.bottom_ids)} bottoms "
-                f"and {len(node.top_ids)} tops"
+                f"and {len(node.top_ids)} tops",
+                fix="add or remove top lines",
             )
 
     @staticmethod

@@ -93,11 +93,15 @@ class Operator(ABC):
         """Raise ShapeError unless `arrays` fit the operands by count, dtype and contiguity."""
         operands = self.inputs + self.outputs
         if len(arrays) != len(operands):
-            raise ShapeError(f"{self} takes {len(operands)} arrays, got {len(arrays)}")
+            raise ShapeError(
+                f"{self} takes {len(operands)} arrays, got {len(arrays)}",
+                fix="give the operands in their order",
+            )
         for operand, array in zip(operands, arrays, strict=True):
             fits = array.size == operand.count and array.dtype == operand.dtype
             if not (fits and array.flags.c_contiguous):
                 raise ShapeError(
                     f"operand {operand.name} of {self} must be C-contiguous {operand.dtype} "
-                    f"{operand.shape}, got {array.dtype} {array.shape}"
+                    f"{operand.shape}, got {array.dtype} {array.shape}",
+                    fix="pass np.ascontiguousarray(array, dtype)",
                 )

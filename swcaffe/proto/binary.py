@@ -47,9 +47,12 @@ def read(
             )
         raw = Path(path).read_bytes()
     except OSError as cause:
-        raise error(f"cannot read {path}: {cause.strerror}") from cause
+        raise error(
+            f"cannot read {path}: {cause.strerror}",
+            fix="check the path and that the file may be read",
+        ) from cause
     if not raw:
-        raise error(f"{path} is empty")
+        raise error(f"{path} is empty", fix="it was not written to the end; use another")
     hint = next((text for start, text in _SIGNATURES.items() if raw.startswith(start)), "")
     try:
         if not hint:
@@ -106,7 +109,10 @@ def blob_to_array(blob: Message, *, diff: bool = False) -> F32:
         values = _raw_values(blob, part)
     shape = blob_shape(blob)
     if any(dim < 0 for dim in shape) or values.size != np.prod(shape, dtype=np.int64):
-        raise WeightsError(f"a blob of shape {shape} holds {values.size} values of {part}")
+        raise WeightsError(
+            f"a blob of shape {shape} holds {values.size} values of {part}",
+            fix="make the file again",
+        )
     array: F32 = values.astype(np.float32).reshape(shape)
     return array
 

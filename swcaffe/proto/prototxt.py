@@ -48,7 +48,10 @@ def read(path: str | Path, message_class: MessageClass, *, lenient: bool = False
     try:
         raw = Path(path).read_bytes()
     except OSError as cause:
-        raise PrototxtError(f"cannot read {path}: {cause.strerror}") from cause
+        raise PrototxtError(
+            f"cannot read {path}: {cause.strerror}",
+            fix="check the path and that the file may be read",
+        ) from cause
     if b"\0" in raw:
         raise PrototxtError(
             f"{path} is not a text file",

@@ -117,6 +117,7 @@ def _padding_sources(net: Message, places: SourceMap) -> dict[int, int]:
                 raise PrototxtError(
                     f"no layer before {layer.layer.name!r} makes its bottom {blob!r}",
                     where=places.where(("layers", i, "bottom", j)),
+                    fix="correct the name, or put the layer that makes it before",
                 )
             source = producers[blob]
             if source >= 0 and _v0_type(net.layers[source]) == "padding":
@@ -133,12 +134,14 @@ def _check_padding(net: Message, source: int, consumer: int, places: SourceMap) 
             f"padding layer {padding.layer.name!r} feeds {layer.layer.name!r} "
             f"({_v0_type(layer) or 'not V0'}); only a conv or pool with one bottom may follow it",
             where=places.where(("layers", consumer)),
+            fix="remove it and set pad in the layer that needs it",
         )
     if len(padding.bottom) != 1 or len(padding.top) != 1:
         raise PrototxtError(
             f"padding layer {padding.layer.name!r} has {len(padding.bottom)} bottoms and "
             f"{len(padding.top)} tops; it takes one of each",
             where=places.where(("layers", source)),
+            fix="give it one bottom and one top",
         )
 
 
@@ -161,6 +164,7 @@ def _layer(
         raise PrototxtError(
             unknown_name("V0 layer type", kind, V0_TYPES),
             where=places.where((*path, "layer", "type")),
+            fix="give one of these",
         )
     new.type = messages.V1LayerParameter.LayerType.Value(V0_TYPES[kind])
     went: dict[str, FieldPath] = {"type": ("type",)}

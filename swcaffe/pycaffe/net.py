@@ -55,7 +55,10 @@ class Net:
             elif isinstance(arg, str | Path):
                 weights = arg
             else:
-                raise UsageError(f"Net() takes a file, a phase and weights, got {arg!r}")
+                raise UsageError(
+                    f"Net() takes a file, a phase and weights, got {arg!r}",
+                    fix="Net(file, caffe.TEST, weights=file)",
+                )
         if phase is None:
             raise UsageError("Net() needs a phase", fix="Net(file, caffe.TEST)")
         if phase not in list(Phase):
@@ -108,7 +111,7 @@ class Net:
         if layer is None:
             return default
         if layer not in self._layer_names:
-            raise NetError(unknown_name("layer", layer, self._layer_names))
+            raise NetError(unknown_name("layer", layer, self._layer_names), fix="give one of these")
         return self._layer_names.index(layer)
 
     def _fill(self, given: dict[str, ArrayLike], names: list[str], part: str) -> None:
@@ -116,7 +119,8 @@ class Net:
             what = "Input blob" if part == "data" else "Top diff"
             whom = "net inputs" if part == "data" else "net outputs"
             raise UsageError(
-                f"{what} arguments do not match {whom}: got {sorted(given)}, need {sorted(names)}"
+                f"{what} arguments do not match {whom}: got {sorted(given)}, need {sorted(names)}",
+                fix="pass each of these once",
             )
         for name, value in given.items():
             target: F32 = getattr(self.blobs[name], part)

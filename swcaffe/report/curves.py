@@ -64,7 +64,11 @@ def _from_json(text: str, path: Path) -> _Curves:
                 first = value[0] if isinstance(value, list) else value
                 curves.add(f"{event['event']} {name}", event["iteration"], first)
         except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise DataError(f"not a training event: {error!r}", where=f"{path}:{number}") from error
+            raise DataError(
+                f"not a training event: {error!r}",
+                where=f"{path}:{number}",
+                fix="give the file of --log_json, or a log",
+            ) from error
     return curves
 
 
@@ -73,7 +77,10 @@ def read_curves(path: Path) -> dict[str, Curve]:
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from error
+        raise DataError(
+            f"cannot read {path}: {error.strerror}",
+            fix="check the path and that the file may be read",
+        ) from error
     curves = _from_json(text, path) if text.startswith("{") else _from_log(text)
     if not any(name != "lr" for name in curves):
         raise DataError(

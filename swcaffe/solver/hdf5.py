@@ -45,4 +45,7 @@ def read_hdf5(path: Path) -> SolverState:
                 extra={own[key].attrs["name"]: own[key][()] for key in own},
             )
     except (OSError, KeyError, ValueError) as error:
-        raise SnapshotError(f"cannot read solver state {path}: {error}") from error
+        raise SnapshotError(
+            f"cannot read solver state {path}: {error}",
+            fix="the file is cut short, damaged, or of another kind",
+        ) from error

@@ -90,13 +90,22 @@ class LearningRate:
         self._schedule = LR_POLICIES.get(p.lr_policy)
         for name in NEEDS.get(p.lr_policy, ()):
             if not p.HasField(name):
-                raise ParameterError(f'lr_policy "{p.lr_policy}" needs {name}')
+                raise ParameterError(
+                    f'lr_policy "{p.lr_policy}" needs {name}', fix="set it in the solver"
+                )
             if name == "gamma" and p.gamma < 0:
-                raise ParameterError(f"gamma must be 0 or more, got {p.gamma:g}")
+                raise ParameterError(
+                    f"gamma must be 0 or more, got {p.gamma:g}", fix="give 0 or more"
+                )
             if name in ("stepsize", "max_iter") and getattr(p, name) <= 0:
-                raise ParameterError(f"{name} must be positive, got {getattr(p, name)}")
+                raise ParameterError(
+                    f"{name} must be positive, got {getattr(p, name)}", fix="give 1 or more"
+                )
         if p.lr_policy == "multistep" and list(p.stepvalue) != sorted(p.stepvalue):
-            raise ParameterError(f"stepvalue must increase, got {list(p.stepvalue)}")
+            raise ParameterError(
+                f"stepvalue must increase, got {list(p.stepvalue)}",
+                fix="write the stepvalues in rising order",
+            )
 
     def at(self, iteration: int) -> float:
         """Rate of an iteration. Moves `current_step` on: one step an evaluation for multistep."""

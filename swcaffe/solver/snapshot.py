@@ -108,19 +108,27 @@ def read_state(path: Path) -> SolverState:
             "or give this file as --weights to start a new one from it",
         )
     if not path.is_file():
-        raise SnapshotError(f"no solver state {path}")
+        raise SnapshotError(
+            f"no solver state {path}",
+            fix="check the path; it ends in .solverstate or .solverstate.h5",
+        )
     if is_hdf5(path):
         from swcaffe.solver.hdf5 import read_hdf5
 
         return read_hdf5(path)
     message = read_binary(path, messages.SolverState, error=SnapshotError)
     if not message.HasField("iter"):
-        raise SnapshotError(f"{path} is not a solver state: it has no iteration")
+        raise SnapshotError(
+            f"{path} is not a solver state: it has no iteration",
+            fix="pass the .solverstate that was written beside the weights",
+        )
     own = message.swcaffe
     try:
         extra = {entry.name: _unpack(entry.state) for entry in own.generator}
     except ValueError as error:
-        raise SnapshotError(f"{path} is damaged: {error}") from error
+        raise SnapshotError(
+            f"{path} is damaged: {error}", fix="resume from an earlier one"
+        ) from error
     return SolverState(
         iteration=message.iter,
         learned_net=message.learned_net,

@@ -136,7 +136,7 @@ def _check_tests(p: Message, tests: int) -> None:
         )
     for value in p.test_iter:
         if value <= 0:
-            raise ParameterError(f"test_iter must be positive, got {value}")
+            raise ParameterError(f"test_iter must be positive, got {value}", fix="give 1 or more")
 
 
 def solver_nets(

@@ -19,7 +19,10 @@ class RmsProp(UpdateRule):
         super().__init__(param)
         self._no_momentum()
         if not 0 <= param.rms_decay < 1:
-            raise ParameterError(f"rms_decay must lie in [0, 1), got {param.rms_decay:g}")
+            raise ParameterError(
+                f"rms_decay must lie in [0, 1), got {param.rms_decay:g}",
+                fix="give 0 or more and below 1",
+            )
 
     def operator(self, count: int, regularization: Regularization) -> Update:
         """Moving mean of squares."""

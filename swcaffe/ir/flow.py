@@ -29,7 +29,7 @@ Word: TypeAlias = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class _Pending:
     """A copy that has not been awaited."""
 
     word: Word
@@ -40,11 +40,11 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class _State:
     """Boxes written in each LDM slot, and copies under way."""
 
     written: frozenset[tuple[Place, Box]] = frozenset()
-    pending: tuple[Pending, ...] = ()
+    pending: tuple[_Pending, ...] = ()
 
 
 def check_flow(program: Program) -> None:
@@ -79,7 +79,7 @@ class _Flow(Visitor[None]):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.state = State()
+        self.state = _State()
         self.values: dict[str, int] = {}
 
     def fail(self, stmt: object, problem: str, kind: type[ProgramError] = LdmError) -> ProgramError:
@@ -141,7 +141,7 @@ class _Flow(Visitor[None]):
 
     def for_(self, stmt: For) -> None:
         period = _period(stmt)
-        seen: dict[tuple[State, int], int] = {}
+        seen: dict[tuple[_State, int], int] = {}
         index = 0
         while index < stmt.extent:
             key = (self.state, index % period)
@@ -172,7 +172,7 @@ class _Flow(Visitor[None]):
                 if pending.direction is Direction.PUT and pending.memory == stmt.mem.buffer:
                     name = stmt.mem.buffer.name
                     raise self.fail(stmt, f"reads {name} before put reply {pending.word[0]}")
-        entry = Pending(word, stmt.direction, place, box, stmt.mem.buffer)
+        entry = _Pending(word, stmt.direction, place, box, stmt.mem.buffer)
         self.state = replace(self.state, pending=(*self.state.pending, entry))
 
     def wait(self, stmt: Wait) -> None:

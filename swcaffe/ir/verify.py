@@ -30,7 +30,19 @@ from swcaffe.ir.stmt import (
 )
 from swcaffe.machine.spec import Machine
 
-__all__ = ["RULES", "Context", "verify"]
+__all__ = [
+    "RULES",
+    "Context",
+    "bounds",
+    "copies",
+    "dealt_from_start",
+    "intrinsics",
+    "level",
+    "loops",
+    "partition",
+    "races",
+    "verify",
+]
 
 
 @dataclass(frozen=True, slots=True)

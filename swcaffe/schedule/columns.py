@@ -21,7 +21,7 @@ __all__ = ["Columns"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class _Place:
     """First position and image row of a strip, and the channels taken at once."""
 
     at: Affine
@@ -92,7 +92,7 @@ class Columns:
         )
 
     def _each(
-        self, b: Builder, images: int, by_image_rows: bool, body: Callable[[Strip, Place], None]
+        self, b: Builder, images: int, by_image_rows: bool, body: Callable[[Strip, _Place], None]
     ) -> None:
         """body(strip, where) for each kind of strip, in a loop over its positions."""
         tiling = self.tiling(images, by_image_rows=by_image_rows)
@@ -100,12 +100,12 @@ class Columns:
         for strip, count, step in runs(self._strips(tiling[1], by_image_rows)):
             with b.loop("y", count) as y:
                 at = (y * step[0] + strip.out[0]) * self.planes.out[1]
-                body(strip, Place(at, y * step[1] + strip.src[0], tiling[0]))
+                body(strip, _Place(at, y * step[1] + strip.src[0], tiling[0]))
 
     def write(self, b: Builder, src: Buffer, images: Span, group: Affine, columns: Buffer) -> None:
         """im2col: columns (window, images, positions) of some images of src."""
 
-        def strip_to_columns(strip: Strip, place: Place) -> None:
+        def strip_to_columns(strip: Strip, place: _Place) -> None:
             count, taps = images[1], self.planes.taps
             tile, matrix = self._tiles(b, place.channels, count, strip, "strip")
             positions = strip.out[1] * self.planes.out[1]
@@ -130,7 +130,7 @@ class Columns:
     def sum(self, b: Builder, columns: Buffer, dst: Buffer, images: Span, group: Affine) -> None:
         """col2im: each image element of dst is the sum of the columns that stand for it."""
 
-        def columns_to_strip(strip: Strip, place: Place) -> None:
+        def columns_to_strip(strip: Strip, place: _Place) -> None:
             count, taps = images[1], self.planes.taps
             tile, matrix = self._tiles(b, place.channels, count, strip, "columns")
             positions = strip.out[1] * self.planes.out[1]

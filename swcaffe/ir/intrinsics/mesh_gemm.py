@@ -30,7 +30,7 @@ def matrix(shape: Shape) -> tuple[int, int]:
     return shape[0], math.prod(shape[1:])
 
 
-def whole(region: Region) -> Region:
+def _whole(region: Region) -> Region:
     """The buffer that a region is part of."""
     shape = region.buffer.shape
     return replace(region, start=(Affine(),) * len(shape), shape=shape)
@@ -130,12 +130,12 @@ class MeshGemm(Intrinsic):
 
     def reads(self, args: tuple[Region, ...]) -> tuple[Region, ...]:
         """The whole tiles, padding included."""
-        tiles = tuple(whole(region) for region in args[:3])
+        tiles = tuple(_whole(region) for region in args[:3])
         return tiles if self.accumulate else tiles[1:]
 
     def writes(self, args: tuple[Region, ...]) -> tuple[Region, ...]:
         """The whole tile of C, and the scratch."""
-        return tuple(whole(args[i]) for i in (0, 3, 4))
+        return tuple(_whole(args[i]) for i in (0, 3, 4))
 
     def refuse(self, args: tuple[Region, ...], machine: Machine) -> str | None:
         """Partition, block sizes and multiples that the kernel needs."""
@@ -167,7 +167,7 @@ class MeshGemm(Intrinsic):
 
     def expand(self, args: tuple[Region, ...], blocks: tuple[Region, ...], mesh: MeshShape) -> Stmt:
         """Widen A and B, then one RlcGemm for each step; only the first may overwrite C."""
-        c, a, b, wide_a, wide_b = (whole(block) for block in blocks)
+        c, a, b, wide_a, wide_b = (_whole(block) for block in blocks)
         head: tuple[Stmt, ...] = (
             Apply(Widen(), (wide_a, a)),
             Apply(Widen(self.trans_b), (wide_b, b)),

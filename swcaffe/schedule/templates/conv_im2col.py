@@ -30,7 +30,14 @@ from swcaffe.schedule.space import Config, ConfigSpace, Knob
 from swcaffe.schedule.strips import Planes
 from swcaffe.schedule.template import Template, template_for
 
-__all__ = ["ConvBackwardDataIm2col", "ConvForwardIm2col", "ConvTemplate", "Parts", "geometry_of"]
+__all__ = [
+    "ConvBackwardDataIm2col",
+    "ConvForwardIm2col",
+    "ConvTemplate",
+    "ImageGroupTemplate",
+    "Parts",
+    "geometry_of",
+]
 
 IMAGES = (8, 16, 32)
 """Images that share a column matrix."""

@@ -8,14 +8,13 @@ same schedule at stride 1, with taps counted from the last.
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
 from swcaffe.arrays import Shape
 from swcaffe.ir.buffer import Along, Buffer
-from swcaffe.ir.builder import Builder, Span, box, round_up
+from swcaffe.ir.builder import Builder, Span, box
 from swcaffe.ir.expr import Affine, Slot
 from swcaffe.ir.intrinsics.elementwise import Broadcast
 from swcaffe.ir.intrinsics.fill import ZeroOutside
@@ -25,113 +24,16 @@ from swcaffe.ir.stmt import Program, Reply
 from swcaffe.machine.spec import Machine
 from swcaffe.operators.base import Operator
 from swcaffe.operators.convolution import ConvBackwardData, ConvForward
-from swcaffe.schedule.matmul import Images, MatrixView, split
-from swcaffe.schedule.space import Config, ConfigSpace, Knob
+from swcaffe.schedule.ldm_tiles import Tiles, knobs, sizes_of
+from swcaffe.schedule.matmul import Images, MatrixView
+from swcaffe.schedule.space import Config, ConfigSpace
 from swcaffe.schedule.strips import Planes, Strip, runs, strips_for_outputs
 from swcaffe.schedule.template import Template, template_for
 from swcaffe.schedule.templates.conv_im2col import Parts, geometry_of
 
-__all__ = ["ConvBackwardDataLdm", "ConvForwardLdm", "Tiles", "kernel_cycles", "knobs", "sizes_of"]
+__all__ = ["ConvBackwardDataLdm", "ConvForwardLdm", "LdmTemplate"]
 
 ROW, COL, NONE = Along.ROW, Along.COL, Along.NONE
-
-
-@dataclass(frozen=True, slots=True)
-class Tiles:
-    """Shapes of the LDM tiles of C = A @ windows: m rows, images, strips of `rows`, channels."""
-
-    machine: Machine
-    planes: Planes
-    m: int
-    images: int
-    rows: int
-    channels: int
-    has_bias: bool = False
-
-    @property
-    def columns(self) -> tuple[int, int]:
-        """(images, positions) of a strip, padded for the kernel."""
-        mesh, kernel = self.machine.mesh, self.machine.kernel
-        positions = self.rows * self.planes.out[1]
-        images, padded = Images(0, (0, self.images)).shape(positions, mesh.cols, kernel.tile_n)
-        return images, padded
-
-    @property
-    def a(self) -> Shape:
-        """Weights: (m, window), or (m, channels, taps) where channels are a memory axis apart."""
-        mesh = self.machine.mesh
-        m = round_up(self.m, mesh.rows * self.machine.kernel.tile_m)
-        if self.planes.reverse:
-            return m, round_up(self.channels, mesh.cols), self.planes.taps
-        return m, round_up(self.channels * self.planes.taps, mesh.cols)
-
-    @property
-    def b(self) -> Shape:
-        """Windows: (channels * taps, images, positions)."""
-        return (math.prod(self.a[1:]), *self.columns)
-
-    @property
-    def c(self) -> Shape:
-        """Output: (m, images, positions)."""
-        return (self.a[0], *self.columns)
-
-    @property
-    def strip(self) -> Shape:
-        """Image rows: (channels, images, rows, cols) of the largest strip."""
-        rows = max(strip.src[1] for strip in strips_for_outputs(self.planes, self.rows))
-        return self.channels, self.columns[0], rows, self.planes.size[1]
-
-    @property
-    def slots(self) -> int:
-        """Two where channels are walked in several tiles."""
-        return 1 if self.channels == self.planes.channels else 2
-
-    @property
-    def ldm_bytes(self) -> int:
-        """Bytes on each CPE; strips are there for each row of the mesh."""
-        a, b, c, strip = (math.prod(shape) for shape in (self.a, self.b, self.c, self.strip))
-        mesh = self.machine.mesh
-        dealt = 4 * c + (4 * self.slots + 8) * a + 12 * b
-        shared = 4 * self.slots * strip // mesh.cols + 4 * self.a[0] * self.has_bias // mesh.rows
-        return dealt // mesh.cpes + shared + 8 * self.machine.ldm.alignment_bytes
-
-    def sketch(self) -> float:
-        """Rough cycles of one tile of C."""
-        mesh, dma = self.machine.mesh, self.machine.dma
-        a, b, c, strip = (math.prod(shape) for shape in (self.a, self.b, self.c, self.strip))
-        per_element = 4 * mesh.clock_hz / dma.peak_bytes_per_s
-        steps = -(-self.planes.channels // self.channels)
-        sizes = (c / mesh.cpes, b / mesh.cpes, b / math.prod(self.columns) / mesh.rows)
-        compute = kernel_cycles(self.machine, sizes[0], sizes[2]) + 2.5 * sizes[1]
-        fetch = per_element * (a + strip * mesh.rows) + dma.start_cycles
-        store = per_element * c + dma.start_cycles
-        return steps * max(compute, fetch) + min(compute, fetch) + store
-
-
-def kernel_cycles(machine: Machine, c: float, k: float) -> float:
-    """Cycles of all steps of a product, from the block of C (elements) and of k (rows of B)."""
-    kernel = machine.kernel
-    tiles = machine.mesh.rows * c / (kernel.tile_m * kernel.tile_n)
-    return tiles * (kernel.cycles_per_k * k + kernel.tile_cycles)
-
-
-def sizes_of(config: Config) -> tuple[int, int, int, int]:
-    """m, images, rows, channels of the tiles."""
-    return config["tile_m"], config["images"], config["rows"], config["channels"]
-
-
-def knobs(machine: Machine, planes: Planes, images: int, m: int) -> tuple[Knob, ...]:
-    """Images, rows of a strip, channels of a step, rows of A."""
-    unit, mesh = machine.mesh.rows * machine.kernel.tile_m, machine.mesh
-    counts = {min(images, mesh.cols * factor) for factor in (1, 2)}
-    rows = {-(-planes.out[0] // parts) for parts in (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256)}
-    channels = {split(planes.channels, limit) for limit in (1, 2, 4, 8, 16, 32, 64)}
-    return (
-        Knob("images", tuple(sorted(counts))),
-        Knob("rows", tuple(sorted(rows))),
-        Knob("channels", tuple(sorted(channels))),
-        Knob("tile_m", tuple(sorted({split(m, unit * factor) for factor in (1, 2, 4, 8)}))),
-    )
 
 
 class LdmTemplate(Template):
@@ -204,7 +106,7 @@ class LdmTemplate(Template):
         parts, planes = Parts(machine, geometry_of(op)), self.planes(op)
         b = Builder(self.name, (machine.mesh.rows, machine.mesh.cols))
         params = self.params(b, op, parts)
-        tiles = self.tiles(op, config, machine)
+        tiles, m = self.tiles(op, config, machine), self.rows_of(parts)
 
         def image_group(start: Affine, count: int) -> None:
             with b.loop("group", parts.geometry.groups) as group:
@@ -212,29 +114,27 @@ class LdmTemplate(Template):
                     with b.loop("y", times) as y:
                         at = (y * step[0] + strip.out[0]) * planes.out[1]
                         row = y * step[1] + strip.src[0]
-                        self._strip(
-                            _Step(b, parts, tiles, params, (start, count), group, strip, at, row)
-                        )
+                        images = start, count
+                        step_ = _Step(b, parts, tiles, params, images, group, strip, at, row)
+                        b.tiles("i", m, tiles.m, lambda *i, s=step_: self._tile(s, i))
 
         b.tiles("n", parts.geometry.n, config["images"], image_group, parallel=True)
         return b.build()
 
-    def _strip(self, s: _Step) -> None:
-        m, tile_m = self.rows_of(s.parts), s.tiles.m
-        s.b.tiles("i", m, tile_m, lambda start, size: self._tile(s, (start, size)))
-
     def _tile(self, s: _Step, i: tuple[Affine, int]) -> None:
         """One tile of C from its first value to memory."""
-        b, tiles, planes, m = s.b, s.tiles, s.tiles.planes, i[1]
-        count, positions = s.images[1], s.strip.out[1] * planes.out[1]
+        b, tiles, m = s.b, s.tiles, i[1]
         a_dealt = (ROW, COL, NONE)[: len(tiles.a)]
         with b.scope():
             c_tile = b.tile("C", tiles.c, (ROW, COL, NONE))
-            a_tile = b.tile("A", tiles.a, a_dealt, tiles.slots)
-            b_tile = b.tile("B", tiles.b, (ROW, COL, NONE))
-            strip = b.tile("strip", tiles.strip, (NONE, COL, NONE, NONE), tiles.slots)
-            wide_a = box(b.tile("wide_A", tiles.a, a_dealt, 1, "f64"))
-            wide_b = box(b.tile("wide_B", tiles.b, (ROW, COL, NONE), 1, "f64"))
+            t = _LdmTiles(
+                c_tile,
+                b.tile("A", tiles.a, a_dealt, tiles.slots),
+                b.tile("B", tiles.b, (ROW, COL, NONE)),
+                b.tile("strip", tiles.strip, (NONE, COL, NONE, NONE), tiles.slots),
+                b.tile("wide_A", tiles.a, a_dealt, 1, "f64"),
+                b.tile("wide_B", tiles.b, (ROW, COL, NONE), 1, "f64"),
+            )
             bias = s.params.get("bias")
             if bias is not None:
                 vector = b.tile("bias", (tiles.c[0],), (ROW,))
@@ -242,46 +142,33 @@ class LdmTemplate(Template):
                 b.get(box(vector, m), mem, Reply("bias"), padded=True)
                 b.wait(Reply("bias"))
                 b.apply(Broadcast(0), box(c_tile), box(vector))
-
-            def fetch(channel: Affine, channels: int, slot: Slot) -> None:
-                view = self.weights(s.parts, s.params["weights"], s.group, (channel, channels))
-                taps = planes.taps
-                cols = (0, taps) if planes.reverse else (channel * taps, channels * taps)
-                reply = Reply("in", slot)
-                b.get(
-                    view.valid(a_tile, m, cols[1], slot),
-                    view.mem(i, cols),
-                    reply,
-                    view.axes,
-                    padded=True,
-                )
-                channel_span, rows = (channel, channels), (s.row, s.strip.src[1])
-                mem = box(s.params[self.source], s.images, (s.group, 1), channel_span, rows)
-                b.get(box(strip, channels, count, rows[1], slot=slot), mem, reply, (2, 0, 3, 4))
-
-            def compute(channel: Affine, channels: int, slot: Slot, first: bool) -> None:
-                depth = channels * planes.taps
-                b.wait(Reply("in", slot), 2)
-                windows = box(b_tile, depth, count, positions)
-                if not windows.is_whole and (first or channels != tiles.channels):
-                    b.apply(ZeroOutside(), box(b_tile), windows)
-                source = box(strip, channels, count, s.strip.src[1], slot=slot)
-                b.apply(Im2col(planes.windows(s.strip)), windows, source)
-                width = channels if planes.reverse else depth
-                b.apply(
-                    MeshGemm(accumulate=bias is not None or not first),
-                    box(c_tile, m, count),
-                    box(a_tile, m, width, slot=slot),
-                    box(b_tile, depth, count),
-                    wide_a,
-                    wide_b,
-                )
-
-            b.pipeline("c", planes.channels, tiles.channels, fetch, compute)
-            target = s.params[self.target]
-            mem = box(target, s.images, (s.group, 1), i, (s.at, positions))
-            b.put(box(c_tile, m, count, positions), mem, Reply("out"), (2, 0, 3))
+            b.pipeline(
+                "c",
+                tiles.planes.channels,
+                tiles.channels,
+                lambda channel, count, slot: self._fetch(s, t, i, (channel, count), slot),
+                lambda _, count, slot, first: _multiply(s, t, m, count, slot, first),
+            )
+            mem = box(s.params[self.target], s.images, (s.group, 1), i, (s.at, s.positions))
+            valid = box(c_tile, m, s.images[1], s.positions)
+            b.put(valid, mem, Reply("out"), (2, 0, 3))
             b.wait(Reply("out"))
+
+    def _fetch(
+        self, s: _Step, t: _LdmTiles, i: tuple[Affine, int], c: tuple[Affine, int], slot: Slot
+    ) -> None:
+        """Start the copies of A and of the strip for channels `c`."""
+        planes, (channel, channels) = s.tiles.planes, c
+        view = self.weights(s.parts, s.params["weights"], s.group, c)
+        cols: tuple[Affine | int, int] = (channel * planes.taps, channels * planes.taps)
+        if planes.reverse:  # channels are an axis of their own
+            cols = (0, planes.taps)
+        a_valid = view.valid(t.a, i[1], cols[1], slot)
+        s.b.get(a_valid, view.mem(i, cols), Reply("in", slot), view.axes, padded=True)
+        rows = s.strip.src[1]
+        mem = box(s.params[self.source], s.images, (s.group, 1), c, (s.row, rows))
+        valid = box(t.strip, channels, s.images[1], rows, slot=slot)
+        s.b.get(valid, mem, Reply("in", slot), (2, 0, 3, 4))
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +184,43 @@ class _Step:
     strip: Strip
     at: Affine
     row: Affine
+
+    @property
+    def positions(self) -> int:
+        """Outputs of each image in the strip."""
+        return self.strip.out[1] * self.tiles.planes.out[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _LdmTiles:
+    """The tiles of a step."""
+
+    c: Buffer
+    a: Buffer
+    b: Buffer
+    strip: Buffer
+    wide_a: Buffer
+    wide_b: Buffer
+
+
+def _multiply(s: _Step, t: _LdmTiles, m: int, channels: int, slot: Slot, first: bool) -> None:
+    """Await the copies, spread the strip into windows, and add the product to C."""
+    b, planes, count = s.b, s.tiles.planes, s.images[1]
+    depth = channels * planes.taps
+    b.wait(Reply("in", slot), 2)
+    windows = box(t.b, depth, count, s.positions)
+    if not windows.is_whole and (first or channels != s.tiles.channels):
+        b.apply(ZeroOutside(), box(t.b), windows)
+    source = box(t.strip, channels, count, s.strip.src[1], slot=slot)
+    b.apply(Im2col(planes.windows(s.strip)), windows, source)
+    b.apply(
+        MeshGemm(accumulate="bias" in s.params or not first),
+        box(t.c, m, count),
+        box(t.a, m, channels if planes.reverse else depth, slot=slot),
+        box(t.b, depth, count),
+        box(t.wide_a),
+        box(t.wide_b),
+    )
 
 
 @template_for

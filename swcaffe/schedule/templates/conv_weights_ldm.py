@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import ClassVar
 
-from swcaffe.arrays import Shape
 from swcaffe.ir.buffer import Along, Buffer
-from swcaffe.ir.builder import Builder, Span, box, round_up
+from swcaffe.ir.builder import Builder, Span, box
 from swcaffe.ir.expr import Affine, Slot
 from swcaffe.ir.intrinsics.fill import Zero, ZeroOutside
 from swcaffe.ir.intrinsics.im2col import Im2col
@@ -17,73 +14,16 @@ from swcaffe.ir.stmt import Reply
 from swcaffe.machine.spec import Machine
 from swcaffe.operators.base import Operator
 from swcaffe.operators.convolution import ConvBackwardWeights
+from swcaffe.schedule.ldm_tiles import WeightTiles, knobs, sizes_of
 from swcaffe.schedule.space import Config, ConfigSpace
 from swcaffe.schedule.strips import Planes, Strip, runs, strips_for_outputs
 from swcaffe.schedule.template import template_for
 from swcaffe.schedule.templates.conv_im2col import Parts, geometry_of
-from swcaffe.schedule.templates.conv_ldm import kernel_cycles, knobs, sizes_of
 from swcaffe.schedule.templates.conv_weights import ConvBackwardWeightsIm2col
 
 __all__ = ["ConvBackwardWeightsLdm"]
 
 ROW, COL, NONE = Along.ROW, Along.COL, Along.NONE
-
-
-@dataclass(frozen=True, slots=True)
-class Tiles:
-    """Shapes of the tiles of C (m, window) = A (m, images p) @ windows (window, images p).T."""
-
-    machine: Machine
-    planes: Planes
-    m: int
-    images: int
-    rows: int
-    channels: int
-
-    @property
-    def columns(self) -> tuple[int, int]:
-        """(images, positions): the depth of the product, dealt by images."""
-        return round_up(self.images, self.machine.mesh.cols), self.rows * self.planes.out[1]
-
-    @property
-    def a(self) -> Shape:
-        """Output gradients."""
-        rows = self.machine.mesh.rows * self.machine.kernel.tile_m
-        return (round_up(self.m, rows), *self.columns)
-
-    @property
-    def b(self) -> Shape:
-        """Windows."""
-        cols = self.machine.mesh.cols * self.machine.kernel.tile_n
-        return (round_up(self.channels * self.planes.taps, cols), *self.columns)
-
-    @property
-    def c(self) -> Shape:
-        """Weight gradients."""
-        return self.a[0], self.b[0]
-
-    @property
-    def strip(self) -> Shape:
-        """Image rows of the largest strip."""
-        rows = max(strip.src[1] for strip in strips_for_outputs(self.planes, self.rows))
-        return self.channels, self.columns[0], rows, self.planes.size[1]
-
-    @property
-    def ldm_bytes(self) -> int:
-        """Bytes on each CPE; strips are there for each column of the mesh."""
-        a, b, c, strip = (math.prod(shape) for shape in (self.a, self.b, self.c, self.strip))
-        mesh = self.machine.mesh
-        slack = 8 * self.machine.ldm.alignment_bytes
-        return (4 * c + 16 * a + 12 * b) // mesh.cpes + 8 * strip // mesh.rows + slack
-
-    def sketch(self) -> float:
-        """Rough cycles of one step of the depth."""
-        mesh, dma = self.machine.mesh, self.machine.dma
-        a, b, c, strip = (math.prod(shape) for shape in (self.a, self.b, self.c, self.strip))
-        depth = math.prod(self.columns) / mesh.cols
-        compute = kernel_cycles(self.machine, c / mesh.cpes, depth) + 2.5 * b / mesh.cpes
-        per_element = 4 * mesh.clock_hz / dma.peak_bytes_per_s
-        return max(compute, per_element * (a + strip * mesh.cols) + dma.start_cycles)
 
 
 @template_for
@@ -102,9 +42,9 @@ class ConvBackwardWeightsLdm(ConvBackwardWeightsIm2col):
             return f"an empty convolution: src {g.src}, dst {g.dst}"
         return None if next(iter(self.space(op, machine)), None) else "no tile fits the LDM"
 
-    def tiles(self, op: Operator, config: Config, machine: Machine) -> Tiles:
+    def tiles(self, op: Operator, config: Config, machine: Machine) -> WeightTiles:
         """Tiles of a configuration."""
-        return Tiles(machine, Planes.of(geometry_of(op)), *sizes_of(config))
+        return WeightTiles(machine, Planes.of(geometry_of(op)), *sizes_of(config))
 
     def space(self, op: Operator, machine: Machine) -> ConfigSpace:
         """Tiles that fit the LDM."""
@@ -134,7 +74,7 @@ class ConvBackwardWeightsLdm(ConvBackwardWeightsIm2col):
         config: Config,
     ) -> None:
         """All tiles of the gradient of one share, one after the other."""
-        tiles = Tiles(parts.machine, parts.planes, *sizes_of(config))
+        tiles = WeightTiles(parts.machine, parts.planes, *sizes_of(config))
 
         def tile(group: Affine, i: tuple[Affine, int], j: tuple[Affine, int]) -> None:
             with b.scope():
@@ -161,7 +101,7 @@ class _Emitter:
         self,
         b: Builder,
         parts: Parts,
-        tiles: Tiles,
+        tiles: WeightTiles,
         buffers: dict[str, Buffer],
         images: Span,
         share: Affine,

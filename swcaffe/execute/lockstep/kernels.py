@@ -195,6 +195,35 @@ def widen(
 
 
 @_leaf
+def _send(
+    row_bus: Any, col_bus: Any, doubles: Any, a: int, a_row: int, b: int, step: int, counts: Any
+) -> None:
+    """Fill the receive queues: column `step` sends numbers of A, row `step` vectors of B."""
+    rows, tile_m, lanes = row_bus.shape
+    cols, tile_n = col_bus.shape
+    for r in range(rows):
+        for i in range(tile_m):
+            row_bus[r, i, :] = doubles[r * cols + step, a + i * a_row]
+            counts[0] += 1
+    for q in range(cols):
+        for vector in range(0, tile_n, lanes):
+            for x in range(vector, vector + lanes):
+                col_bus[q, x] = doubles[step * cols + q, b + x]
+            counts[1] += 1
+
+
+@_leaf
+def _multiply(sums: Any, row_bus: Any, col_bus: Any) -> None:
+    """Every CPE takes what its two queues hold and adds all products to its register tile."""
+    for r in range(row_bus.shape[0]):
+        for q in range(col_bus.shape[0]):
+            for i in range(row_bus.shape[1]):
+                left = row_bus[r, i, 0]
+                for x in range(col_bus.shape[1]):
+                    sums[r, q, i, x] += left * col_bus[q, x]
+
+
+@_leaf
 def rlc_gemm(
     ldm: Any,
     c: int,
@@ -218,10 +247,10 @@ def rlc_gemm(
     m, n, depth = sizes
     rows, cols = mesh
     tile_m, tile_n = tile
-    vectors = tile_n // lanes
     row_bus = np.zeros((rows, tile_m, lanes))
     col_bus = np.zeros((cols, tile_n))
-    sums = np.zeros((rows * cols, tile_m, tile_n))
+    sums = np.zeros((rows, cols, tile_m, tile_n))
+    registers = sums.reshape(rows * cols, tile_m, tile_n)
     a_row, a_k = (1, m) if trans_a else (depth, 1)
     for i0 in range(0, m, tile_m):
         for j0 in range(0, n, tile_n):
@@ -229,33 +258,17 @@ def rlc_gemm(
                 for i in range(tile_m):
                     at = c + (i0 + i) * n + j0
                     for j in range(tile_n):
-                        sums[cpe, i, j] = ldm[cpe, at + j] if accumulate else 0.0
+                        registers[cpe, i, j] = ldm[cpe, at + j] if accumulate else 0.0
             for k in range(depth):
-                for r in range(rows):
-                    sender = r * cols + step
-                    for i in range(tile_m):
-                        row_bus[r, i, :] = doubles[sender, a + (i0 + i) * a_row + k * a_k]
-                        counts[0] += 1
-                for q in range(cols):
-                    sender = step * cols + q
-                    at = b + k * n + j0
-                    for v in range(vectors):
-                        for lane in range(lanes):
-                            x = v * lanes + lane
-                            col_bus[q, x] = doubles[sender, at + x]
-                        counts[1] += 1
-                for r in range(rows):
-                    for q in range(cols):
-                        for i in range(tile_m):
-                            left = row_bus[r, i, 0]
-                            for j in range(tile_n):
-                                sums[r * cols + q, i, j] += left * col_bus[q, j]
-                counts[2] += 2 * tile_m * tile_n * rows * cols
+                first = a + i0 * a_row + k * a_k
+                _send(row_bus, col_bus, doubles, first, a_row, b + k * n + j0, step, counts)
+                _multiply(sums, row_bus, col_bus)
+                counts[2] += 2 * sums.size
             for cpe in range(rows * cols):
                 for i in range(tile_m):
                     at = c + (i0 + i) * n + j0
                     for j in range(tile_n):
-                        ldm[cpe, at + j] = np.float32(sums[cpe, i, j])
+                        ldm[cpe, at + j] = np.float32(registers[cpe, i, j])
 
 
 @_leaf

@@ -110,13 +110,12 @@ class LdmTemplate(Template):
 
         def image_group(start: Affine, count: int) -> None:
             with b.loop("group", parts.geometry.groups) as group:
-                for strip, times, step in runs(strips_for_outputs(planes, config["rows"])):
+                for strip, times, pace in runs(strips_for_outputs(planes, config["rows"])):
                     with b.loop("y", times) as y:
-                        at = (y * step[0] + strip.out[0]) * planes.out[1]
-                        row = y * step[1] + strip.src[0]
-                        images = start, count
-                        step_ = _Step(b, parts, tiles, params, images, group, strip, at, row)
-                        b.tiles("i", m, tiles.m, lambda *i, s=step_: self._tile(s, i))
+                        at = (y * pace[0] + strip.out[0]) * planes.out[1]
+                        row, images = y * pace[1] + strip.src[0], (start, count)
+                        step = _Step(b, parts, tiles, params, images, group, strip, at, row)
+                        b.tiles("i", m, tiles.m, lambda *i, step=step: self._tile(step, i))
 
         b.tiles("n", parts.geometry.n, config["images"], image_group, parallel=True)
         return b.build()

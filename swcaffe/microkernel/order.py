@@ -20,7 +20,7 @@ __all__ = ["Modulo", "allocate", "block", "modulo"]
 
 STAGES = 4
 """Iterations that may overlap."""
-NODES = 2000
+NODES = 200
 """Placements tried before a search is given up."""
 WIDTH = 2
 """Instructions of a slot: one for each pipeline."""

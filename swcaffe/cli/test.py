@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Sequence
 
@@ -12,9 +13,10 @@ from swcaffe.cli.engines import add_engine_flags, add_net_flags, make_engine, st
 from swcaffe.cli.flags import Flags, boolean, positive
 from swcaffe.errors import UsageError
 from swcaffe.log import number
-from swcaffe.net.layer import Phase
+from swcaffe.net.layer import Layer, Phase
 from swcaffe.net.net import BuildOptions, Net
 from swcaffe.net.weights import load_weights
+from swcaffe.solver.display import warn_of_repeats
 
 __all__ = ["run"]
 
@@ -57,9 +59,12 @@ class _Scores:
         self.loss = 0.0
         self.weight = 0.0
 
-    def add(self, batch: int, weight: float = 1.0) -> None:
-        """Run one batch and count it with a weight."""
+    def add(self, batch: int, reader: Layer | None = None) -> None:
+        """Run one batch; it weighs as many as the records that `reader` found, else one."""
         loss = self.net.forward()
+        weight = 1 if reader is None else len(reader.records)
+        if not weight:
+            return  # all that was left of the pass was bad
         self.loss += weight * loss
         self.weight += weight
         for i, total in self.sums.items():
@@ -101,9 +106,11 @@ def run(argv: Sequence[str]) -> int:
         if args.all:
             _score_all(net, scores)
         else:
+            warn_of_repeats(net, args.iterations, args.model)
             _say(281, "Running for %d iterations.", args.iterations)
             for batch in range(args.iterations):
                 scores.add(batch)
+        net.log_summaries()
         scores.show()
     finally:
         net.close()
@@ -111,7 +118,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _score_all(net: Net, scores: _Scores) -> None:
-    """One pass over the records of the net's reader; the last batch holds just what is left."""
+    """One pass over the records of the net's reader; every good one counts once."""
     readers = [layer for layer in net.layers if layer.epoch() is not None]
     if len(readers) != 1:
         names = ", ".join(layer.name for layer in readers) or "none"
@@ -119,12 +126,8 @@ def _score_all(net: Net, scores: _Scores) -> None:
             f"--all needs exactly one layer that reads a data set, this net has: {names}",
             fix="use --iterations",
         )
-    epoch = readers[0].epoch()
-    assert epoch is not None, "chosen for having one"
-    full, rest = divmod(epoch.records, epoch.batch)
-    _say(281, "Running once over %d records.", epoch.records)
-    for batch in range(full):
-        scores.add(batch, epoch.batch)
-    if rest:
-        readers[0].limit_batch(rest)
-        scores.add(full, rest)
+    (reader,) = readers
+    reader.start_pass()
+    _say(281, "Running once over %d records.", reader.left())
+    for batch in itertools.takewhile(lambda _: reader.left(), itertools.count()):
+        scores.add(batch, reader)

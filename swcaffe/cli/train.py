@@ -132,5 +132,7 @@ def run(argv: Sequence[str]) -> int:
             log.info("Resuming from %s", args.snapshot, extra={"origin": "caffe.cpp:241"})
         log.info("Starting Optimization", extra={"origin": "caffe.cpp:248"})
         solver.solve(args.snapshot)
+        for net in (solver.net, *solver.test_nets):
+            net.log_summaries()
         log.info("Optimization Done.", extra={"origin": "caffe.cpp:259"})
     return 128 + actions.stopped_by if actions.stopped_by else 0

@@ -14,13 +14,12 @@ from swcaffe.data.blocks import Batch
 from swcaffe.data.draws import derive_seed
 from swcaffe.data.loader import Loader
 from swcaffe.data.prefetch import Prefetcher
-from swcaffe.data.shard import Coverage, Order
+from swcaffe.data.shard import Order
 from swcaffe.data.source import SOURCES, DataSource, Record, open_source
 from swcaffe.data.transform import Transformer
 
 __all__ = [
     "Batch",
-    "Coverage",
     "DataSource",
     "Loader",
     "Order",

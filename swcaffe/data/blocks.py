@@ -51,7 +51,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class BlockMaker:
-    """Block k holds the items start + k * size … start + (k + 1) * size - 1."""
+    """Block k holds the items start + k * size … start + (k + 1) * size - 1, up to `end`."""
 
     source: DataSource
     order: Order
@@ -60,6 +60,13 @@ class BlockMaker:
     seed: int
     start: int
     on_bad: OnBad
+    end: int | None = None
+
+    def items(self, number: int) -> range:
+        """The items of block `number`: fewer than `size`, or none, where the stream ends."""
+        first = self.start + number * self.size
+        last = first + self.size if self.end is None else min(first + self.size, self.end)
+        return range(first, last)
 
     def __call__(self, number: int, spent: Block | None) -> Block:
         """Block `number`, in the memory of `spent` if that has the right shapes."""
@@ -69,7 +76,7 @@ class BlockMaker:
         items: list[int] = []
         keys: list[str] = []
         bad: list[tuple[int, str]] = []
-        for item in range(first, first + self.size):
+        for item in self.items(number):
             try:
                 record = self.source.read(self.order.index(item))
             except DataError as error:
@@ -99,7 +106,10 @@ class BlockMaker:
 
     def all_bad(self) -> DataError:
         """The error for a stream without a good record."""
-        return DataError(f"{self.source.describe()}: not one record can be read")
+        return DataError(
+            f"{self.source.describe()}: not one record can be read",
+            fix="check `source`; the log names the first records and what is wrong with them",
+        )
 
     def _row_shapes(self, record: Record) -> tuple[Shape, ...]:
         data = record.data.shape

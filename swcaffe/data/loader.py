@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 SORTED_ITEMS = 16
 """Fewest items of one class at the start of a stream that look like records sorted by class."""
 
+I64_NONE: I64 = np.empty(0, np.int64)
+
 BAD_LOGGED = 10
 """Bad records that are named in the log one by one; later ones are only counted."""
 
@@ -64,6 +66,7 @@ class Loader:
         transformer: Transformer | None = None,
         seed: int = 0,
         start: int = 0,
+        end: int | None = None,
         depth: int = 4,
         threads: int = 1,
         on_bad: OnBad = "error",
@@ -73,6 +76,7 @@ class Loader:
 
         seed    of the mirror coins and crop offsets
         start   items consumed by an earlier run: its `position`
+        end     the item at which the stream ends: the last batch is smaller, later ones are empty
         depth   batches made ahead at most
         expect_mixed  warn if the stream begins with one class only (training)
         """
@@ -82,7 +86,8 @@ class Loader:
         """Items of the stream consumed so far, bad ones included."""
         self.skipped = 0
         """Bad records among the items consumed since the start."""
-        self._blocks = BlockMaker(source, order, batch_size, transformer, seed, start, on_bad)
+        self._end = end
+        self._blocks = BlockMaker(source, order, batch_size, transformer, seed, start, on_bad, end)
         self._readers: Prefetcher[Block] = Prefetcher(self._blocks, depth=depth, threads=threads)
         self._last: Block | None = None  # lent to the consumer until the next call
         self._open: Block | None = None  # partly used
@@ -110,7 +115,7 @@ class Loader:
             self._last = None
         if self._open is None:
             block = self._next_block()
-            if block.good == self.batch_size:
+            if block and block.good == self.batch_size:
                 self._last = block
                 return self._account(block.rows)
             self._open, self._used = block, 0
@@ -125,10 +130,12 @@ class Loader:
         bad = f", {self.skipped} bad records skipped" if self.skipped else ""
         return f"{self.position - self._blocks.start} items{bad}, data wait {self.wait_s:.3f} s"
 
-    def _next_block(self) -> Block:
-        """The next block with a good record in it."""
+    def _next_block(self) -> Block | None:
+        """The next block with a good record in it; None at the end of the stream."""
         seen = 0
         while seen <= self._blocks.order.n + self.batch_size:
+            if not self._blocks.items(self._readers.position):
+                return None
             block = self._readers.next()
             self._bad += block.bad
             if block.good:
@@ -137,12 +144,14 @@ class Loader:
         raise self._blocks.all_bad()
 
     def _fill(self) -> Batch:
-        """A batch of its own memory from the open block and as many more as it takes."""
+        """A batch of its own memory from the open block and what more it takes, if there is more."""
         tops: tuple[F32, ...] = ()
         items: list[I64] = []
         keys: list[str] = []
         while len(keys) < self.batch_size:
             block = self._open or self._next_block()
+            if block is None:
+                return self._last_batch(tops, items, keys)
             assert block.rows is not None, "an open block has rows"
             begin = self._used if self._open else 0
             end = min(block.good, begin + self.batch_size - len(keys))
@@ -157,9 +166,20 @@ class Loader:
                 self._readers.recycle(block)
         return Batch(tops, np.concatenate(items), keys)
 
+    def _last_batch(self, tops: tuple[F32, ...], items: list[I64], keys: list[str]) -> Batch:
+        """The rows that are left; none has the shapes of a batch all the same."""
+        if not keys:
+            shapes = self._blocks.shapes(self._blocks.start)
+            return Batch(tuple(np.zeros((0, *s[1:]), np.float32) for s in shapes), I64_NONE, [])
+        return Batch(tuple(top[: len(keys)] for top in tops), np.concatenate(items), keys)
+
     def _account(self, batch: Batch | None) -> Batch:
         assert batch is not None, "batches are taken from blocks with rows"
-        self.position = int(batch.items[-1]) + 1
+        if len(batch.keys) == self.batch_size:
+            self.position = int(batch.items[-1]) + 1
+        else:
+            assert self._end is not None, "only the last batch may be smaller"
+            self.position = self._end
         while self._bad and self._bad[0][0] < self.position:
             self._book(self._bad.pop(0)[1])
         if self._watch and not self._watch.mixed(batch):

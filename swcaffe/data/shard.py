@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from swcaffe.arrays import I64
 from swcaffe.data.draws import derive_seed, item_words, permutation
 from swcaffe.errors import DataError, ParameterError
 
-__all__ = ["Coverage", "Order", "rand_skip"]
+__all__ = ["Order", "rand_skip"]
 
 
 class Order:
@@ -89,46 +88,3 @@ def rand_skip(limit: int, n: int, seed: int) -> int:
             fix="lower rand_skip",
         )
     return int(item_words(seed, 0, 1)[0, 0]) % limit
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """How `iterations` batches of `batch` items lie over `records` records read in order."""
-
-    records: int
-    batch: int
-    iterations: int
-
-    @property
-    def items(self) -> int:
-        """Items read."""
-        return self.batch * self.iterations
-
-    @property
-    def repeats(self) -> int:
-        """Items beyond one full pass: they count some records more often than others."""
-        return max(0, self.items - self.records)
-
-    @property
-    def missed(self) -> int:
-        """Records that are never read."""
-        return max(0, self.records - self.items)
-
-    @property
-    def full_iterations(self) -> int:
-        """Iterations that read every record at least once."""
-        return -(-self.records // self.batch)
-
-    @property
-    def last_batch(self) -> int:
-        """Items of the last of `full_iterations` batches that belong to the first pass."""
-        return self.records - (self.full_iterations - 1) * self.batch
-
-    def warning(self) -> str:
-        """What is wrong with testing this way; empty if every record counts once."""
-        shape = f"{self.iterations} x {self.batch} = {self.items} items of {self.records} records"
-        if self.items % self.records == 0:
-            return ""
-        if self.missed:
-            return f"{shape}: {self.missed} records are never tested"
-        return f"{shape}: {self.repeats} records are repeats, the mean is not over the set"

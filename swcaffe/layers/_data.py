@@ -48,7 +48,6 @@ class RecordLayer(Layer):
         self.source = self.open_source(tops)
         self.order = self.make_order()
         log.info("%s", self.source.describe())
-        self._limited = False
         self._loader = self._load_from(0)
         for top, shape in zip(tops, self._loader.shapes(), strict=False):
             top.reshape(shape)
@@ -97,15 +96,16 @@ class RecordLayer(Layer):
                 field,
             )
 
-    def _load_from(self, position: int, batch: int = 0) -> Loader:
+    def _load_from(self, position: int, end: int | None = None) -> Loader:
         on_bad: OnBad = "skip" if self.context.bad_records == "skip" else "error"
         return Loader(
             self.source,
             self.order,
-            batch or self.batch_size,
+            self.batch_size,
             transformer=self.transformer,
             seed=derive_seed(self.context.seed, self.name, "transform", self.order.rank),
             start=position,
+            end=end,
             depth=self.depth,
             on_bad=on_bad,
             expect_mixed=self.phase == Phase.TRAIN,
@@ -121,9 +121,6 @@ class RecordLayer(Layer):
         for top, values in zip(tops, batch.tops, strict=False):
             top.reshape(values.shape)
             np.copyto(top.data, values)
-        if self._limited:
-            self._limited = False
-            self._restart(self._loader.position)
 
     def backward(self, tops: Blobs, propagate_down: Sequence[bool], bottoms: Blobs) -> None:
         """Nothing to propagate to."""
@@ -148,18 +145,22 @@ class RecordLayer(Layer):
             self.order = self.make_order()  # the seed may be another by now
             self._restart(int(state["position"]))
 
-    def _restart(self, position: int, batch: int = 0) -> None:
+    def _restart(self, position: int, end: int | None = None) -> None:
         self._loader.close()
-        self._loader = self._load_from(position, batch)
+        self._loader = self._load_from(position, end)
 
     def epoch(self) -> Epoch:
         """Records of the source and of a batch."""
         return Epoch(len(self.source), self.batch_size)
 
-    def limit_batch(self, count: int) -> None:
-        """Make the next batch, and only that, `count` records."""
-        self._limited = True
-        self._restart(self._loader.position, count)
+    def start_pass(self) -> None:
+        """Read each record once, in the source's order."""
+        self.order = Order(len(self.source))
+        self._restart(0, len(self.source))
+
+    def left(self) -> int:
+        """Records of the pass that are still to come, bad ones included."""
+        return len(self.source) - self._loader.position
 
     def close(self) -> None:
         """Stop the readers, close the source."""

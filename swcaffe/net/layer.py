@@ -196,9 +196,17 @@ class Layer(ABC):
         """Size of the data set this layer reads, and of its batch; None for all other layers."""
         return None
 
-    def limit_batch(self, count: int) -> None:
-        """Read only `count` records in the next batch; for layers that have an `epoch`."""
+    def start_pass(self) -> None:
+        """Read each record once from now on, the last batch being smaller, then nothing."""
         raise NetError(f"{self.title} reads no data set", fix="ask a layer that reads one")
+
+    def left(self) -> int:
+        """Records of the pass that are still to come."""
+        raise NetError(f"{self.title} reads no data set", fix="ask a layer that reads one")
+
+    def summary(self) -> str:
+        """What there is to say when the net has run, in one line; nothing for most layers."""
+        return ""
 
     def close(self) -> None:  # noqa: B027  nothing to release is the usual case
         """Release files and threads; called once when the net is no longer needed."""

@@ -343,6 +343,12 @@ class Net:
         for param in self.learnable_params:
             param.blob.diff.fill(0)
 
+    def log_summaries(self) -> None:
+        """Log what layers have to say after a run: records read and left out, time waited."""
+        for layer in self.layers:
+            if text := layer.summary():
+                say("%s: %s", layer.title, text)
+
     def close(self) -> None:
         """Stop reader threads and release files."""
         for node in self.nodes:

@@ -11,6 +11,8 @@ from PIL import Image
 
 from swcaffe.cli.main import main
 from swcaffe.data.convert_mnist import write_idx
+from swcaffe.proto import messages
+from swcaffe.proto.binary import array_to_blob, write
 
 NET = """
 name: "tiny"
@@ -64,6 +66,50 @@ def test_scoring_all_records_weighs_each_once(
     single = score(folder, capsys, "--iterations", "37")
     assert exact == pytest.approx(single, rel=1e-5)
     assert exact["accuracy"] * 37 == pytest.approx(round(exact["accuracy"] * 37), abs=1e-3)
+
+
+def test_scoring_all_records_counts_each_good_picture_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Case C04 in `test --all`: bad pictures, the last ones too, bring no good one in twice."""
+    lines = []
+    for i in range(11):
+        label = int(i in (0, 5))
+        Image.fromarray(np.full((4, 4, 3), 200 * label, np.uint8)).save(tmp_path / f"{i}.png")
+        lines.append(f"{i}.png {1 - label if i == 0 else label}\n")
+    for i in (3, 9, 10):
+        (tmp_path / f"{i}.png").write_bytes(b"")
+    (tmp_path / "list.txt").write_text("".join(lines))
+    (tmp_path / "net.prototxt").write_text(f"""
+      layer {{ name: "in" type: "ImageData" top: "x" top: "t" image_data_param {{
+        source: "{tmp_path}/list.txt" root_folder: "{tmp_path}/" batch_size: 4 }} }}
+      layer {{ name: "ip" type: "InnerProduct" bottom: "x" top: "ip"
+        inner_product_param {{ num_output: 2 }} }}
+      layer {{ name: "accuracy" type: "Accuracy" bottom: "ip" bottom: "t" top: "accuracy" }}""")
+    net = messages.NetParameter()
+    blobs = [np.array([[0.0] * 48, [1.0] * 48]), np.array([1.0, 0.0])]
+    net.layer.add(name="ip", blobs=[array_to_blob(b.astype(np.float32)) for b in blobs])
+    write(tmp_path / "w.caffemodel", net)
+    words = ["test", "--model", f"{tmp_path}/net.prototxt", "--weights", f"{tmp_path}/w.caffemodel"]
+    words += ["--all", "--engine", "host"]
+    assert main([*words, "--bad_records", "skip"]) == 0
+    log = capsys.readouterr().err
+    assert "] accuracy = 0.875" in log  # 7 of the 8 good ones: only the first is mislabelled
+    assert 'layer "in" (ImageData): 11 items, 3 bad records skipped' in log
+    assert main(words) == 1
+    assert "list.txt:4: " in capsys.readouterr().err
+
+
+def test_scoring_batches_that_repeat_records_says_so(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Case D09 for `test --iterations`."""
+    model, weights = str(folder / "net.prototxt"), str(folder / "w_iter_20.caffemodel")
+    words = ["test", "--model", model, "--weights", weights, "--engine", "host"]
+    assert main([*words, "--iterations", "4"]) == 0
+    assert "4 batches of 10 read 3 of 37 records once more often" in capsys.readouterr().err
+    assert main([*words, "--iterations", "3"]) == 0
+    assert "once more often" not in capsys.readouterr().err
 
 
 def test_time_prints_caffes_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -104,6 +104,23 @@ def test_a_run_resumed_from_its_position_goes_on_exactly(bad, shuffle, stop):
         loader.close()
 
 
+@pytest.mark.parametrize("batch", [1, 3, 4, 10, 12])
+@pytest.mark.parametrize("bad", [(), (1,), (8, 9), (3, 4, 5, 9), (0, 1, 2, 3, 4, 5, 6, 7, 8)])
+def test_a_stream_that_ends_gives_each_good_record_once_then_empty_batches(bad, batch):
+    loader = Loader(Fragile(10, bad=bad), Order(10), batch, end=10, on_bad="skip")
+    seen: list[int] = []
+    while loader.position < 10:
+        tops = loader.next()
+        assert all(len(top) == len(tops.keys) for top in tops.tops)
+        assert len(tops.keys) == batch or loader.position == 10
+        seen += tops.items.tolist()
+    assert seen == [i for i in range(10) if i not in bad]
+    assert loader.skipped == len(bad)
+    for _ in range(2):
+        assert loader.next().tops[0].shape == (0, *tops.tops[0].shape[1:])
+    loader.close()
+
+
 def test_a_source_without_one_good_record_is_an_error_not_a_hang():
     loader = Loader(Fragile(4, bad=(0, 1, 2, 3)), Order(4), 3, on_bad="skip")
     for call in (loader.shapes, loader.next):

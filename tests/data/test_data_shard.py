@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from swcaffe.data.draws import derive_seed, item_words, permutation
-from swcaffe.data.shard import Coverage, Order, rand_skip
+from swcaffe.data.shard import Order, rand_skip
 from swcaffe.errors import DataError, ParameterError
 
 
@@ -115,17 +115,3 @@ def test_rand_skip_is_a_fixed_draw_below_its_limit():
     assert draws == [rand_skip(10, 50, seed) for seed in range(200)]
     with pytest.raises(ParameterError, match=r"rand_skip 50 is not below .* 50"):
         rand_skip(50, 50, 1)
-
-
-def test_672_records_in_7_batches_of_100_repeat_28():
-    coverage = Coverage(records=672, batch=100, iterations=7)
-    assert (coverage.repeats, coverage.missed) == (28, 0)
-    assert "28 records are repeats" in coverage.warning()
-    assert (coverage.full_iterations, coverage.last_batch) == (7, 72)
-
-
-def test_coverage_is_silent_for_whole_passes_and_names_missed_records():
-    assert Coverage(10000, 100, 100).warning() == ""
-    assert Coverage(100, 50, 4).warning() == ""
-    assert "172 records are never tested" in Coverage(672, 100, 5).warning()
-    assert Coverage(500, 100, 5).last_batch == 100

@@ -120,14 +120,19 @@ def test_values_are_transformed(lmdb: Path, reference_engine: Engine) -> None:
     one.layer.close()
 
 
-def test_one_smaller_batch_may_end_a_pass(lmdb: Path, reference_engine: Engine) -> None:
+def test_a_pass_gives_each_record_once_and_then_nothing(
+    lmdb: Path, reference_engine: Engine
+) -> None:
     one = OneLayer(data_layer(lmdb), [], reference_engine)
     epoch = one.layer.epoch()
     assert (epoch.records, epoch.batch) == (10, 4)
     assert indices(one.forward()) == [0, 1, 2, 3]
-    one.layer.limit_batch(2)
-    assert indices(one.forward()) == [4, 5]
-    assert indices(one.forward()) == [6, 7, 8, 9]
+    one.layer.start_pass()
+    seen = []
+    for left in (10, 6, 2, 0):
+        assert one.layer.left() == left
+        seen.append(indices(one.forward()))
+    assert seen == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9], []]
     one.layer.close()
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from swcaffe.data.database import create_database
+from swcaffe.data.datum import raw_value
 from swcaffe.engine.engine import Engine
 from swcaffe.errors import NumericsError, ParameterError, SnapshotError
 from swcaffe.solver.actions import Action
@@ -179,6 +181,26 @@ def test_a_test_that_repeats_records_says_how_many(
     caplog.clear()
     make(files("test_iter: 6 test_interval: 2"))
     assert "records" not in caplog.text
+
+
+def test_seven_batches_of_100_out_of_672_records_repeat_28(
+    tmp_path: Path, files: Files, make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Case D09; in whole passes no record counts more than another."""
+    with create_database(tmp_path / "tested") as database:
+        for i in range(672):
+            database.put(f"{i:08d}", raw_value(np.zeros((1, 8, 8), np.uint8), i % 3))
+    path = files("test_iter: 7 test_interval: 2", batch=100)
+    net = tmp_path / "net.prototxt"
+    net.write_text(net.read_text().replace('/db"', '/tested"'))
+    caplog.set_level(logging.WARNING, "swcaffe")
+    logging.getLogger("swcaffe").propagate = True
+    make(path)
+    assert "7 batches of 100 read 28 of 672 records once more often" in caplog.text
+    net.write_text(net.read_text().replace("batch_size: 100", "batch_size: 96"))
+    caplog.clear()
+    make(path)
+    assert "once more often" not in caplog.text
 
 
 def test_a_bad_learning_rate_stops_with_the_place(files: Files, make: Make) -> None:

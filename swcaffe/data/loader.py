@@ -144,7 +144,7 @@ class Loader:
         raise self._blocks.all_bad()
 
     def _fill(self) -> Batch:
-        """A batch of its own memory from the open block and what more it takes, if there is more."""
+        """A batch of its own memory from the open block and as many more as are needed and left."""
         tops: tuple[F32, ...] = ()
         items: list[I64] = []
         keys: list[str] = []

@@ -120,9 +120,12 @@ def _broadcast(target: Any, t: int, source: Any, s: int, p: Any) -> None:
             target[at : at + inner] = source[s + j]
 
 
-@_leaf
+@njit(nogil=True, cache=True, fastmath={"reassoc"})
 def _row_sum(target: Any, t: int, source: Any, s: int, p: Any) -> None:
-    """target (m) += source (m, g, n) summed; p: m, g, n, and the first two strides of source."""
+    """target (m) += source (m, g, n) summed; p: m, g, n, and the first two strides of source.
+
+    Rows are summed in as many parts as a vector has lanes: one by one would wait for every sum.
+    """
     for i in range(p[0]):
         total = np.float32(0)
         for j in range(p[1]):

@@ -101,7 +101,12 @@ def run(argv: Sequence[str]) -> int:
         lenient=args.lenient,
     )
     try:
-        load_weights(net, args.weights)
+        if missing := load_weights(net, args.weights):
+            log.warning(
+                "%s has no weights for %s: what is scored is their first, random values",
+                args.weights,
+                ", ".join(missing),
+            )
         scores = _Scores(net)
         if args.all:
             _score_all(net, scores)

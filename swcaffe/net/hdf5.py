@@ -32,8 +32,8 @@ def create_hdf5(path: Path, error: type[SwcaffeError]) -> Iterator[h5py.File]:
             raise OSError(errno.EIO, str(cause).partition(" (")[0]) from cause
 
 
-def load_hdf5(net: Net, path: Path) -> None:
-    """Copy weights by layer name. Raises WeightsError for counts or shapes that differ."""
+def load_hdf5(net: Net, path: Path) -> set[str]:
+    """Copy weights by layer name; return the names. Raises WeightsError as `copy_weights` does."""
     targets = {layer.name: layer for layer in reversed(net.layers)}
     shared = {(p.layer.name, p.index) for p in net.params if not p.is_owner}
     try:
@@ -50,6 +50,7 @@ def load_hdf5(net: Net, path: Path) -> None:
             for name, layer in targets.items():
                 if name in groups:
                     _load_layer(layer, groups[name], shared, path)
+            return {name for name in targets if name in groups}
     except (OSError, KeyError) as error:
         raise WeightsError(
             f"cannot read weights {path}: {error}",

@@ -42,11 +42,12 @@ def is_hdf5(path: Path) -> bool:
         ) from error
 
 
-def load_weights(net: Net, path: str | Path) -> None:
+def load_weights(net: Net, path: str | Path) -> list[str]:
     """Copy weights by layer name from a caffemodel or HDF5 file.
 
     Layers that the net does not have are skipped with a line in the log; layers that the file does
-    not have keep their values. Raises WeightsError if blob counts or shapes differ.
+    not have keep their values, and are returned. Raises WeightsError if blob counts or shapes
+    differ, or if the file has none of the net's layers.
     """
     path = Path(path)
     if path.name.endswith((".solverstate", ".solverstate.h5")):
@@ -57,9 +58,19 @@ def load_weights(net: Net, path: str | Path) -> None:
     if is_hdf5(path):
         from swcaffe.net.hdf5 import load_hdf5
 
-        load_hdf5(net, path)
+        found = load_hdf5(net, path)
     else:
-        copy_weights(net, read_net_binary(path), str(path))
+        found = copy_weights(net, read_net_binary(path), str(path))
+    learned = [layer.name for layer in net.layers if layer.blobs]
+    missing = [name for name in learned if name not in found]
+    if learned and len(missing) == len(learned):
+        raise WeightsError(
+            f"{path} has weights for none of the layers {', '.join(learned)}",
+            fix="give the weights of a net with layers of these names",
+        )
+    if missing:
+        log.info("%s has no weights for %s: they keep their values", path, ", ".join(missing))
+    return missing
 
 
 def _fits(source: Shape, target: Shape) -> bool:
@@ -83,8 +94,11 @@ def _check_count(name: str, theirs: int, ours: int, origin: str) -> None:
         )
 
 
-def copy_weights(net: Net, source: Message, origin: str) -> None:
-    """Copy weights (and gradients, if stored) from a NetParameter by layer name."""
+def copy_weights(net: Net, source: Message, origin: str) -> set[str]:
+    """Copy weights (and gradients, if stored) from a NetParameter by layer name; return the names.
+
+    Raises WeightsError for counts or shapes that differ.
+    """
     targets = {layer.name: layer for layer in reversed(net.layers)}
     for stored in source.layer:
         target = targets.get(stored.name)
@@ -98,6 +112,7 @@ def copy_weights(net: Net, source: Message, origin: str) -> None:
             blob.data[...] = blob_to_array(proto).reshape(blob.shape)
             if proto.diff or proto.double_diff:
                 blob.diff[...] = blob_to_array(proto, diff=True).reshape(blob.shape)
+    return targets.keys() & {stored.name for stored in source.layer}
 
 
 def share_weights(target: Net, source: Net) -> None:

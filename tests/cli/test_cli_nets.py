@@ -112,6 +112,18 @@ def test_scoring_batches_that_repeat_records_says_so(
     assert "once more often" not in capsys.readouterr().err
 
 
+def test_scoring_without_the_weights_of_a_layer_says_so(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    net = folder / "net.prototxt"
+    hidden = """layer { name: "new" type: "InnerProduct" bottom: "data" top: "new"
+      inner_product_param { num_output: 2 } } layer { name: "out" type: "Silence" bottom: "new" }"""
+    net.write_text(net.read_text() + hidden)
+    words = ["test", "--model", str(net), "--weights", str(folder / "w_iter_20.caffemodel")]
+    assert main([*words, "--iterations", "1", "--engine", "host"]) == 0
+    assert re.search(r"^W.*has no weights for new: what is scored", capsys.readouterr().err, re.M)
+
+
 def test_time_prints_caffes_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     argv = [

@@ -52,13 +52,29 @@ def test_gradients_are_kept_when_asked(reference_engine: Engine, tmp_path: Path)
     assert (two.params[0].blob.diff == 3).all()
 
 
-def test_other_layers_keep_their_values(reference_engine: Engine, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["w.caffemodel", "w.h5"])
+def test_other_layers_keep_their_values_and_are_named(
+    reference_engine: Engine, tmp_path: Path, name: str
+) -> None:
     one, two = build(reference_engine, 1), build(reference_engine, 2, ip="new")
     kept = two.params[2].blob.data.copy()
-    save_weights(one, tmp_path / "w.caffemodel")
-    load_weights(two, tmp_path / "w.caffemodel")
+    save_weights(one, tmp_path / name)
+    assert load_weights(two, tmp_path / name) == ["new"]
     np.testing.assert_array_equal(two.params[0].blob.data, one.params[0].blob.data)
     np.testing.assert_array_equal(two.params[2].blob.data, kept)
+    assert load_weights(one, tmp_path / name) == []
+
+
+@pytest.mark.parametrize("name", ["w.caffemodel", "w.h5"])
+def test_weights_of_another_net_altogether_are_refused(
+    reference_engine: Engine, tmp_path: Path, name: str
+) -> None:
+    other = TEXT.replace("conv/a", "conv1").format(ip="score", n=4, bias="true")
+    parsed = parse(other, messages.NetParameter)
+    definition = definition_of(parsed.message, messages.NetState(), parsed)
+    save_weights(Net(definition, BuildOptions(reference_engine)), tmp_path / name)
+    with pytest.raises(WeightsError, match="has weights for none of the layers conv/a, ip"):
+        load_weights(build(reference_engine), tmp_path / name)
 
 
 @pytest.mark.parametrize("name", ["w.caffemodel", "w.h5"])

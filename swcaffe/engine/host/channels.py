@@ -1,4 +1,4 @@
-"""Batch normalisation, scale and shift: everything that goes channel by channel.
+"""Batch normalisation, scale and shift, learned slopes: everything that goes channel by channel.
 
 Arrays are (outer, channels, inner). A task owns some channels, so sums need no second pass; they
 are made in double precision.
@@ -18,11 +18,12 @@ from swcaffe.engine.host.team import Task, task
 from swcaffe.operators.affine import AffineBackwardWeights, AffineForward
 from swcaffe.operators.base import Operator
 from swcaffe.operators.batch_norm import BatchNormBackward, BatchNormForward
+from swcaffe.operators.prelu import PReluBackwardData, PReluBackwardWeights, PReluForward
 
 __all__ = ["ChannelWise"]
 
 LAYOUT = fields(
-    "src dst mean variance diff_dst diff_src scale bias diff_scale diff_bias",
+    "src dst mean variance diff_dst diff_src scale bias diff_scale diff_bias slope diff_slope",
     "outer channels inner part of_batch accumulate",
     "eps",
 )
@@ -157,16 +158,73 @@ def affine_backward_weights(table: Any, index: int, worker: int) -> None:
             out[c] = np.float32(total) + (out[c] if t.accumulate else np.float32(0))
 
 
+@task(LAYOUT)
+def slope_forward(table: Any, index: int, worker: int) -> None:
+    """dst = src where positive, else slope * src; dst may be src."""
+    t = carray(table, 1)[0]
+    for c in range(index * t.part, min((index + 1) * t.part, t.channels)):
+        slope = floats(t.slope, t.channels)[c]
+        for n in range(t.outer):
+            src, dst = _line(t, t.src, n, c), _line(t, t.dst, n, c)
+            for x in range(t.inner):
+                dst[x] = src[x] if src[x] > 0 else slope * src[x]
+
+
+@task(LAYOUT)
+def slope_backward(table: Any, index: int, worker: int) -> None:
+    """diff_src = diff_dst where src is positive, else slope * diff_dst; may be diff_dst."""
+    t = carray(table, 1)[0]
+    for c in range(index * t.part, min((index + 1) * t.part, t.channels)):
+        slope = floats(t.slope, t.channels)[c]
+        for n in range(t.outer):
+            src, diff = _line(t, t.src, n, c), _line(t, t.diff_dst, n, c)
+            out = _line(t, t.diff_src, n, c)
+            for x in range(t.inner):
+                out[x] = diff[x] * (np.float32(1) if src[x] > 0 else slope)
+
+
+@regrouped
+def _negative_products(left: Any, right: Any) -> Any:
+    total = 0.0
+    for x in range(len(left)):
+        low = left[x] if not left[x] > 0 else np.float32(0)
+        total += np.float64(low * right[x])
+    return total
+
+
+@task(LAYOUT)
+def slope_backward_weights(table: Any, index: int, worker: int) -> None:
+    """Sums of diff_dst * min(src, 0) over each channel, added to what is there."""
+    t = carray(table, 1)[0]
+    for c in range(index * t.part, min((index + 1) * t.part, t.channels)):
+        total = 0.0
+        for n in range(t.outer):
+            total += _negative_products(_line(t, t.src, n, c), _line(t, t.diff_dst, n, c))
+        floats(t.diff_slope, t.channels)[c] += np.float32(total)
+
+
 TASK_OF: dict[type[Operator], Task] = {
     BatchNormForward: norm_forward,
     BatchNormBackward: norm_backward,
     AffineForward: affine_forward,
     AffineBackwardWeights: affine_backward_weights,
+    PReluForward: slope_forward,
+    PReluBackwardData: slope_backward,
+    PReluBackwardWeights: slope_backward_weights,
 }
+_Channels = (
+    BatchNormForward
+    | BatchNormBackward
+    | AffineForward
+    | AffineBackwardWeights
+    | PReluForward
+    | PReluBackwardData
+    | PReluBackwardWeights
+)
 
 
 class ChannelWise:
-    """Candidate for batch normalisation, scale and shift."""
+    """Candidate for batch normalisation, scale and shift, learned slopes."""
 
     name = "channel loops"
 
@@ -176,16 +234,12 @@ class ChannelWise:
 
     def supports(self, op: Operator) -> Refusal | None:
         """Those that have a task and at least one element."""
-        assert isinstance(
-            op, BatchNormForward | BatchNormBackward | AffineForward | AffineBackwardWeights
-        ), op
+        assert isinstance(op, _Channels), op
         return None if op.outer * op.inner else Refusal("there is nothing to compute")
 
     def plan(self, op: Operator) -> Plan:
         """One job of equal numbers of channels."""
-        assert isinstance(
-            op, BatchNormForward | BatchNormBackward | AffineForward | AffineBackwardWeights
-        ), op
+        assert isinstance(op, _Channels), op
         part = split_evenly(op.channels, TASKS)
         values: dict[str, float] = {"outer": op.outer, "channels": op.channels}
         values |= {"inner": op.inner, "part": part, "eps": getattr(op, "eps", 0.0)}

@@ -1,4 +1,4 @@
-"""Elementwise sums, products and dropout: one pass over equal ranges of the arrays."""
+"""Elementwise sums, products, maxima and dropout: one pass over equal ranges of the arrays."""
 
 from __future__ import annotations
 
@@ -7,17 +7,23 @@ from typing import Any
 import numpy as np
 
 from swcaffe.engine.engine import Plan, Refusal
-from swcaffe.engine.host.native import carray, compiled, floats
+from swcaffe.engine.host.native import carray, compiled, floats, ints
 from swcaffe.engine.host.plans import Job, TaskPlan, Workspace, fields
 from swcaffe.engine.host.team import Task, task
 from swcaffe.operators.base import Operator
-from swcaffe.operators.eltwise import Dropout, EltwiseProduct, EltwiseSum
+from swcaffe.operators.eltwise import (
+    Dropout,
+    EltwiseMax,
+    EltwiseMaxBackward,
+    EltwiseProduct,
+    EltwiseSum,
+)
 
 __all__ = ["Elementwise"]
 
 SOURCES = 4
 """Sources that the table has room for."""
-LAYOUT = fields("src0 src1 src2 src3 dst", "count part arity", "c0 c1 c2 c3 ratio")
+LAYOUT = fields("src0 src1 src2 src3 dst index", "count part arity which", "c0 c1 c2 c3 ratio")
 PART = 16384
 """Elements of a task."""
 
@@ -68,6 +74,42 @@ def product(table: Any, index: int, worker: int) -> None:
                 dst[x] *= more[x]
 
 
+@compiled
+def _places(t: Any, index: int) -> Any:
+    """The winners' numbers of task `index`."""
+    skip = index * t.part
+    return ints(t.index + 4 * skip, min(t.part, t.count - skip))
+
+
+@task(LAYOUT)
+def maximum(table: Any, index: int, worker: int) -> None:
+    """dst = largest source, and its number; of the first two the second wins a tie."""
+    t = carray(table, 1)[0]
+    dst, place = _range(t, index, t.dst), _places(t, index)
+    first, second = _range(t, index, t.src0), _range(t, index, t.src1)
+    for x in range(len(dst)):
+        a, b = first[x], second[x]
+        dst[x] = a if a > b else b
+        place[x] = np.int32(0) if a > b else np.int32(1)
+    for source, number in ((t.src2, 2), (t.src3, 3)):
+        if source:
+            more = _range(t, index, source)
+            for x in range(len(dst)):
+                larger = more[x] > dst[x]
+                dst[x] = more[x] if larger else dst[x]
+                place[x] = np.int32(number) if larger else place[x]
+
+
+@task(LAYOUT)
+def maximum_backward(table: Any, index: int, worker: int) -> None:
+    """dst = src0 where source number `which` had won, else 0."""
+    t = carray(table, 1)[0]
+    dst, place, diff = _range(t, index, t.dst), _places(t, index), _range(t, index, t.src0)
+    which = np.int32(t.which)
+    for x in range(len(dst)):
+        dst[x] = diff[x] if place[x] == which else np.float32(0)
+
+
 @task(LAYOUT)
 def dropout(table: Any, index: int, worker: int) -> None:
     """dst = src / (1 - ratio) where noise >= ratio, else 0; noise is src1."""
@@ -85,12 +127,14 @@ def dropout(table: Any, index: int, worker: int) -> None:
 TASK_OF: dict[type[Operator], Task] = {
     EltwiseSum: weighted_sum,
     EltwiseProduct: product,
+    EltwiseMax: maximum,
+    EltwiseMaxBackward: maximum_backward,
     Dropout: dropout,
 }
 
 
 class Elementwise:
-    """Candidate for sums, products and dropout."""
+    """Candidate for sums, products, maxima and dropout."""
 
     name = "vector loops"
 
@@ -106,13 +150,18 @@ class Elementwise:
 
     def plan(self, op: Operator) -> Plan:
         """One job of equal ranges."""
-        assert isinstance(op, EltwiseSum | EltwiseProduct | Dropout), op
-        arity = len(op.inputs)
-        values: dict[str, float] = {"count": op.count, "part": PART, "arity": arity}
+        assert isinstance(op, tuple(TASK_OF)), op
+        count, arity = op.outputs[0].count, len(op.inputs)
+        values: dict[str, float] = {"count": count, "part": PART, "arity": arity}
+        names = [f"src{i}" for i in range(arity)] + ["dst"]
         if isinstance(op, EltwiseSum):
             values |= {f"c{i}": c for i, c in enumerate(op.coefficients)}
-        if isinstance(op, Dropout):
+        elif isinstance(op, EltwiseMax):
+            names.append("index")
+        elif isinstance(op, EltwiseMaxBackward):
+            names = ["index", "src0", "dst"]
+            values["which"] = op.which
+        elif isinstance(op, Dropout):
             values["ratio"] = op.ratio
-        names = (*(f"src{i}" for i in range(arity)), "dst")
-        jobs = [Job(TASK_OF[type(op)], -(-op.count // PART))]
+        jobs = [Job(TASK_OF[type(op)], -(-count // PART))]
         return TaskPlan(op, self.name, self.workspace, jobs, LAYOUT, values, names=names)

@@ -15,11 +15,16 @@ from swcaffe.engine.host.convolution import (
     WeightGradient,
 )
 from swcaffe.engine.host.eltwise import Elementwise
+from swcaffe.engine.host.embed import Embedding
 from swcaffe.engine.host.gemm import DotProducts, PackedProduct
+from swcaffe.engine.host.layout import Copies
+from swcaffe.engine.host.losses import Accuracy, PairLosses
 from swcaffe.engine.host.lrn import Normalisation
 from swcaffe.engine.host.plans import TaskPlan, Workspace
 from swcaffe.engine.host.pooling import Pooling
+from swcaffe.engine.host.recurrent import Recurrence, Units
 from swcaffe.engine.host.softmax import Softmax
+from swcaffe.engine.host.stochastic_pooling import StochasticPooling
 from swcaffe.engine.host.team import Team
 from swcaffe.engine.host.update import UpdateRule
 from swcaffe.errors import EngineError
@@ -30,10 +35,16 @@ from swcaffe.operators import (
     batch_norm,
     convolution,
     eltwise,
+    embed,
     gemm,
+    layout,
+    loss,
     lrn,
     pooling,
+    prelu,
+    recurrent,
     softmax,
+    stochastic_pooling,
     update,
 )
 from swcaffe.operators.base import Operator
@@ -49,17 +60,37 @@ CANDIDATES: dict[type[Operator], tuple[Callable[[Workspace], Candidate], ...]] =
     pooling.MaxPoolBackward: (Pooling,),
     pooling.AvePoolForward: (Pooling,),
     pooling.AvePoolBackward: (Pooling,),
+    stochastic_pooling.StochasticPoolForward: (StochasticPooling,),
     activation.ActivationForward: (Activation,),
     activation.ActivationBackward: (Activation,),
     eltwise.EltwiseSum: (Elementwise,),
     eltwise.EltwiseProduct: (Elementwise,),
+    eltwise.EltwiseMax: (Elementwise,),
+    eltwise.EltwiseMaxBackward: (Elementwise,),
     eltwise.Dropout: (Elementwise,),
+    embed.EmbedForward: (Embedding,),
+    embed.EmbedBackward: (Embedding,),
+    layout.Concat: (Copies,),
+    layout.Slice: (Copies,),
+    loss.EuclideanLossForward: (PairLosses,),
+    loss.SigmoidLossForward: (PairLosses,),
+    loss.SigmoidLossBackward: (PairLosses,),
+    loss.AccuracyCount: (Accuracy,),
     affine.AffineForward: (ChannelWise,),
     affine.AffineBackwardWeights: (ChannelWise,),
+    prelu.PReluForward: (ChannelWise,),
+    prelu.PReluBackwardData: (ChannelWise,),
+    prelu.PReluBackwardWeights: (ChannelWise,),
     batch_norm.BatchNormForward: (ChannelWise,),
     batch_norm.BatchNormBackward: (ChannelWise,),
     lrn.LrnForward: (Normalisation,),
     lrn.LrnBackward: (Normalisation,),
+    recurrent.LstmForward: (Recurrence,),
+    recurrent.LstmBackward: (Recurrence,),
+    recurrent.LstmUnitForward: (Units,),
+    recurrent.LstmUnitBackward: (Units,),
+    recurrent.RnnForward: (Recurrence,),
+    recurrent.RnnBackward: (Recurrence,),
     softmax.SoftmaxForward: (Softmax,),
     softmax.SoftmaxBackward: (Softmax,),
     softmax.SoftmaxLossForward: (Softmax,),

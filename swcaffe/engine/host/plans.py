@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from swcaffe import kernels
-from swcaffe.arrays import Array, aligned_zeros
+from swcaffe.arrays import I64, Array, aligned_zeros
 from swcaffe.engine.engine import Plan
 from swcaffe.engine.host.team import Task, Team
+from swcaffe.errors import DataError
 from swcaffe.operators.base import Operator
 
-__all__ = ["Job", "Scratch", "TaskPlan", "Workspace", "fields", "split_evenly"]
+__all__ = ["IndexedPlan", "Job", "Scratch", "TaskPlan", "Workspace", "fields", "split_evenly"]
 
 SCRATCH = ("shared", "private", "private_bytes")
 
@@ -145,3 +146,40 @@ class TaskPlan(Plan):
             )
             for task, count in self._jobs:
                 self._team.run(task.address, self._address, count)
+            self.finish(words)
+
+    def finish(self, words: I64) -> None:
+        """Look at the table's words after a run."""
+
+
+class IndexedPlan(TaskPlan):
+    """A plan whose tasks find their way by indices from the data.
+
+    A task that meets an index outside the range computes nothing from it and says which it was, by
+    number + 1, in the word `wrong`: no address is ever made from an index that was not compared.
+    """
+
+    def __init__(
+        self,
+        op: Operator,
+        route: str,
+        workspace: Workspace,
+        jobs: Sequence[Job],
+        layout: np.dtype[Any],
+        values: Mapping[str, float | Array],
+        *,
+        what: tuple[str, int],
+        scratch: Scratch | None = None,
+    ) -> None:
+        """`what` is the name of the indices' operand, and how many indices there are."""
+        super().__init__(op, route, workspace, jobs, layout, values, scratch=scratch)
+        self._what = what
+        self._wrong_at = (layout.names or ()).index("wrong")
+
+    def finish(self, words: I64) -> None:
+        """Raise DataError if an index was out of range; the outputs are then of no use."""
+        wrong = int(words[self._wrong_at])
+        if wrong:
+            words[self._wrong_at] = 0
+            name, count = self._what
+            raise DataError(f"{self.op}: value {wrong - 1} of {name} is not in 0 … {count - 1}")

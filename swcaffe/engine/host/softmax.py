@@ -9,9 +9,10 @@ import numpy as np
 
 from swcaffe.engine.engine import Plan, Refusal
 from swcaffe.engine.host.functions import exp
-from swcaffe.engine.host.native import carray, compiled, doubles, floats
-from swcaffe.engine.host.plans import Job, Scratch, TaskPlan, Workspace, fields, split_evenly
+from swcaffe.engine.host.native import carray, compiled, doubles, floats, regrouped
+from swcaffe.engine.host.plans import IndexedPlan, Job, Scratch, Workspace, fields, split_evenly
 from swcaffe.engine.host.team import Task, task
+from swcaffe.engine.host.vectors import largest
 from swcaffe.operators.base import Operator
 from swcaffe.operators.softmax import (
     SoftmaxBackward,
@@ -24,16 +25,38 @@ __all__ = ["Softmax"]
 
 LAYOUT = fields(
     "src dst diff_dst diff_src labels prob totals factor",
-    "outer channels inner part parts ignores ignore_label",
+    "outer channels inner part parts ignores ignore_label wrong",
 )
 TASKS = 16
 """Tasks to aim at."""
 TINY = np.float32(1.17549435e-38)
 
 
+@regrouped
+def _sum(values: Any) -> Any:
+    total = np.float32(0)
+    for c in range(len(values)):
+        total += values[c]
+    return total
+
+
+@compiled
+def _softmax_line(src: Any, dst: Any) -> None:
+    """Classes in consecutive words; dst may be src."""
+    top = largest(src.ctypes.data, len(src))
+    for c in range(len(src)):
+        dst[c] = exp(src[c] - top)
+    total = _sum(dst)
+    for c in range(len(src)):
+        dst[c] /= total
+
+
 @compiled
 def _softmax(src: Any, dst: Any, channels: int, inner: int) -> None:
     """One outer slice; dst may be src."""
+    if inner == 1:
+        _softmax_line(src, dst)
+        return
     for p in range(inner):
         top = src[p]
         for c in range(1, channels):
@@ -89,6 +112,9 @@ def loss_forward(table: Any, index: int, worker: int) -> None:
             label = np.int64(labels[p])
             if t.ignores and label == t.ignore_label:
                 continue
+            if not 0 <= label < t.channels:
+                t.wrong = n * t.inner + p + 1
+                continue
             total -= math.log(np.float64(max(prob[label * t.inner + p], TINY)))
             count += 1
     share = doubles(t.shared + 16 * index, 2)
@@ -122,6 +148,8 @@ def loss_backward(table: Any, index: int, worker: int) -> None:
             if t.ignores and label == t.ignore_label:
                 for c in range(t.channels):
                     out[c * t.inner + p] = 0
+            elif not 0 <= label < t.channels:
+                t.wrong = n * t.inner + p + 1
             else:
                 i = label * t.inner + p
                 out[i] = (prob[i] - np.float32(1)) * factor
@@ -162,4 +190,7 @@ class Softmax:
         first, *rest = TASKS_OF[type(op)]
         jobs = [Job(first, parts), *(Job(task, 1) for task in rest)]
         scratch = Scratch(16 * parts, 0)
-        return TaskPlan(op, self.name, self.workspace, jobs, LAYOUT, values, scratch=scratch)
+        what = ("labels", op.channels)
+        return IndexedPlan(
+            op, self.name, self.workspace, jobs, LAYOUT, values, what=what, scratch=scratch
+        )

@@ -23,6 +23,7 @@ __all__ = [
     "copy_vector",
     "copy_words",
     "join_pairs",
+    "largest",
     "split_pairs",
     "sum_rows",
     "zero_vector",
@@ -212,3 +213,39 @@ def best_of(
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 8), generate
+
+
+@_intrinsic  # type: ignore[untyped-decorator]
+def _largest_lanes(typing: Any, source: Any, vectors: Any, target: Any) -> Any:
+    """Set WIDTH floats to the largest of each lane of some vectors; NaN never wins."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        source, vectors, target = args
+        in_entry: Any = cgutils.alloca_once  # where LLVM turns it into a register
+        for_range: Any = cgutils.for_range
+        top = in_entry(builder, _VECTOR)
+        builder.store(ir.Constant(_VECTOR, [float("-inf")] * WIDTH), top)
+        with for_range(builder, vectors) as loop:
+            value = _load(builder, builder.add(source, builder.mul(loop.index, _WORD(4 * WIDTH))))
+            old = builder.load(top)
+            builder.store(builder.select(builder.fcmp_ordered(">", value, old), value, old), top)
+        _store(builder, builder.load(top), target)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 3), generate
+
+
+@compiled
+def largest(source: int, count: int) -> Any:
+    """The largest of `count` floats, -inf of none; NaN never wins."""
+    lanes = np.empty(WIDTH, np.float32)
+    whole = count // WIDTH
+    _largest_lanes(source, whole, lanes.ctypes.data)
+    top = np.float32(-np.inf)
+    for x in range(WIDTH):
+        top = max(top, lanes[x])
+    rest = floats(source + 4 * whole * WIDTH, count - whole * WIDTH)
+    for x in range(len(rest)):
+        if rest[x] > top:
+            top = rest[x]
+    return top

@@ -21,7 +21,7 @@ from swcaffe.ir.intrinsic import Intrinsic, Work
 from swcaffe.ir.stmt import Apply, Stmt
 from swcaffe.machine.spec import Machine
 
-__all__ = ["Col2im", "Im2col", "Windows"]
+__all__ = ["Col2im", "Im2col", "Pair", "Windows"]
 
 Pair: TypeAlias = tuple[int, int]
 

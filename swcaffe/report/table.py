@@ -76,6 +76,7 @@ class Table:
 
     columns  what the parts of a row's case are
     notes    how ours is computed, what is assumed, what does not fit and why
+    shown    rows that the page lists, those with the largest errors; all if None
     """
 
     name: str
@@ -86,6 +87,7 @@ class Table:
     rows: tuple[Row, ...]
     bounds: tuple[Bound, ...]
     notes: str
+    shown: int | None = None
 
     def markdown(self) -> Iterator[str]:
         """Lines of its section."""
@@ -99,12 +101,20 @@ class Table:
         heads = [*self.columns, f"published, {self.unit}", f"ours, {self.unit}", "error"]
         left, right = "---", "--:"
         rules = [left] * len(self.columns) + [right] * 3
+        if self.shown is not None and self.shown < len(self.rows):
+            yield from ("", f"The {self.shown} of {len(self.rows)} rows with the largest errors:")
         yield from ("", _line(heads), _line(rules))
-        for row in self.rows:
+        for row in self.listed():
             mark = " (fitted)" if row.fitted else ""
             yield _line(
                 [*row.case, _number(row.target), _number(row.ours), percent(row.error, "+") + mark]
             )
+
+    def listed(self) -> tuple[Row, ...]:
+        """Rows that the page lists, in their order."""
+        worst = sorted(self.rows, key=lambda row: -abs(row.error))[: self.shown]
+        least = abs(worst[-1].error)
+        return tuple(row for row in self.rows if abs(row.error) >= least)
 
     def summary(self) -> str:
         """Its line in the summary."""

@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from swcaffe.report.table import Table
+from swcaffe.report.validate_dma import (
+    dma_blocks,
+    dma_cpes_get,
+    dma_cpes_put,
+    dma_strided,
+    overlap,
+)
 from swcaffe.report.validate_gemm import best_products, ldm_products, micro_kernel
 
 __all__ = ["TABLES", "page", "summary"]
@@ -13,6 +20,11 @@ TABLES: dict[str, Callable[[], Table]] = {
     "micro_kernel": micro_kernel,
     "ldm_products": ldm_products,
     "best_products": best_products,
+    "dma_strided": dma_strided,
+    "dma_blocks": dma_blocks,
+    "dma_cpes_get": dma_cpes_get,
+    "dma_cpes_put": dma_cpes_put,
+    "overlap": overlap,
 }
 """Name -> what compares it, in the order of the page."""
 

@@ -81,6 +81,7 @@ cat <<TEXT
 Try next (after: source .venv/bin/activate)
   swcaffe test --model prototxt_models/lenet/train_val.prototxt --weights $weights.caffemodel --all
   swcaffe time --model prototxt_models/lenet/train_val.prototxt --iterations 10
+  raise max_iter in $folder/solver.prototxt, then
   swcaffe train --solver $folder/solver.prototxt --snapshot $weights.solverstate
   docs/tutorial.md takes you to a net of your own on your own pictures.
 TEXT

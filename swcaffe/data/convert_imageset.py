@@ -9,7 +9,7 @@ from pathlib import Path
 from swcaffe.data.database import Backend, create_database
 from swcaffe.data.datum import encoded_value, raw_value
 from swcaffe.data.draws import permutation
-from swcaffe.data.image import encode, read_picture, resize
+from swcaffe.data.image import check_encoder, encode, read_picture, resize
 from swcaffe.data.image_list import read_list
 from swcaffe.errors import DataError
 
@@ -51,6 +51,8 @@ def convert_imageset(
     shuffle. With `check_size` pictures must have equal numbers of bytes, compressed ones when they
     are decoded. Raises DataError for that, and if no picture could be stored.
     """
+    if encode_type:
+        check_encoder(encode_type)
     entries = read_list(listfile)
     if shuffle:
         log.info("Shuffling data")

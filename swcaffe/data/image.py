@@ -18,7 +18,7 @@ from PIL import Image, ImageOps
 from swcaffe.arrays import F32, I32, I64, U8
 from swcaffe.errors import DataError
 
-__all__ = ["Colour", "decode", "encode", "read_picture", "resize"]
+__all__ = ["Colour", "check_encoder", "decode", "encode", "read_picture", "resize"]
 
 Colour: TypeAlias = Literal["bgr", "grey", "stored"]
 """Three channels, one, or as many as the file has (which must be one or three)."""
@@ -60,16 +60,22 @@ def read_picture(path: Path, colour: Colour) -> U8:
     return decode(data, colour, str(path))
 
 
-def encode(pixels: U8, extension: str) -> bytes:
-    """Compress (c, h, w) BGR or grey pixels as `extension` ("jpg", "png", …) says.
-
-    Raises DataError for an extension without an encoder.
-    """
+def check_encoder(extension: str) -> str:
+    """Pillow's name of the format of an extension. Raises DataError if none can be encoded."""
     kind = _FORMATS.get(extension.lower().lstrip("."))
     if kind is None:
         raise DataError(
             f"cannot encode pictures as {extension!r}", fix=f"use one of {', '.join(_FORMATS)}"
         )
+    return kind
+
+
+def encode(pixels: U8, extension: str) -> bytes:
+    """Compress (c, h, w) BGR or grey pixels as `extension` ("jpg", "png", …) says.
+
+    Raises DataError for an extension without an encoder.
+    """
+    kind = check_encoder(extension)
     plane = pixels[0] if len(pixels) == 1 else pixels[::-1].transpose(1, 2, 0)
     out = io.BytesIO()
     Image.fromarray(np.ascontiguousarray(plane)).save(out, kind, quality=_JPEG_QUALITY)

@@ -16,6 +16,9 @@ from swcaffe.errors import DataError, ParameterError
 
 __all__ = ["Entry", "ImageListSource", "read_list"]
 
+LISTED, SHOWN = 10, 80
+"""Wrong lines that an error shows at most, and characters of each."""
+
 _LINE = re.compile(r"(?P<path>.*\S)[ \t]+(?P<label>\S+)")
 
 
@@ -45,15 +48,25 @@ def read_list(source: str | Path) -> list[Entry]:
         if not line.strip():
             continue
         match = _LINE.fullmatch(line.rstrip())
-        if match and re.fullmatch(r"[+-]?\d+", match["label"]):
+        if match and re.fullmatch(r"[+-]?\d{1,10}", match["label"]) and _is_int32(match["label"]):
             entries.append(Entry(match["path"], int(match["label"]), number))
         else:
-            wrong.append(f"{source}:{number}: no `path label` with an integer label: {line!r}")
+            shown = repr(line if len(line) <= SHOWN else line[:SHOWN] + "…")
+            wrong.append(f"{source}:{number}: no `path label` with an integer label: {shown}")
     if wrong:
-        raise DataError("\n".join(wrong), fix="write a path, a blank and an integer on each line")
+        more = [f"{source}: and {len(wrong) - LISTED} lines more"] if len(wrong) > LISTED else []
+        raise DataError(
+            "\n".join(wrong[:LISTED] + more),
+            fix="write a path, a blank and an integer of 32 bits on each line",
+        )
     if not entries:
         raise DataError(f"{source}: the list is empty", fix="list pictures as `path label`")
     return entries
+
+
+def _is_int32(text: str) -> bool:
+    """Whether a label fits the integer that databases keep it in."""
+    return -(2**31) <= int(text) < 2**31
 
 
 @SOURCES.register("image_list")

@@ -154,6 +154,7 @@ class Net:
             node = self._wiring.connect(layer, where)
             bottoms, tops = self.bottoms(node), self.tops(node)
             layer.setup(bottoms, tops)
+            self._check_name(node)
             self._reshape(node)
             self._set_loss_weights(node)
         say("Setting up %s", layer.name)
@@ -161,6 +162,17 @@ class Net:
             say("Top shape: %s", blob.shape_text())
             if node.loss_weights[i]:
                 say("    with loss weight %s", number(node.loss_weights[i]))
+
+    def _check_name(self, node: Node) -> None:
+        """Layers that learn need names of their own: weights and random draws go by them."""
+        for other in self.nodes:
+            same = other is not node and other.layer.name == node.layer.name
+            if same and other.layer.blobs and node.layer.blobs:
+                raise NetError(
+                    f"{other.layer.title} at {other.where} has this name too, and both have "
+                    "weights, which are saved and found by name",
+                    fix="rename one; to share weights, give their params one name",
+                )
 
     def _set_loss_weights(self, node: Node) -> None:
         layer, tops = node.layer, self.tops(node)

@@ -190,6 +190,13 @@ def test_check_size_names_the_picture_that_differs(pictures, encoded):
     assert not pictures[2].exists()
 
 
+def test_a_kind_that_cannot_be_encoded_is_refused_before_reading(pictures):
+    with pytest.raises(DataError, match="cannot encode pictures as 'foo'") as caught:
+        convert_imageset(*pictures, encode_type="foo")
+    assert "jpg" in caught.value.fix
+    assert not pictures[2].exists()
+
+
 def test_a_root_folder_that_leads_nowhere_makes_no_database(pictures):
     with pytest.raises(DataError, match="none of 4 pictures") as caught:
         convert_imageset(pictures[0].rstrip("/"), *pictures[1:])

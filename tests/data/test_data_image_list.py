@@ -69,6 +69,19 @@ def test_every_line_without_an_integer_label_is_named(tmp_path):
     assert not any("list.txt:1:" in line for line in lines)
 
 
+def test_wrong_lists_are_shown_in_part_and_labels_must_fit_32_bits(tmp_path):
+    with pytest.raises(DataError) as caught:
+        entries(tmp_path / "list.txt", b"x" * 5000 + b"\n" + b"a.jpg\n" * 30)
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 12
+    assert max(map(len, lines)) < 300
+    assert "and 21 lines more" in lines[10]
+    assert entries(tmp_path / "list.txt", b"a.jpg 2147483647\n") == [("a.jpg", 2147483647)]
+    for label in (b"2147483648", b"-99999999999999999999"):
+        with pytest.raises(DataError, match="an integer label"):
+            entries(tmp_path / "list.txt", b"a.jpg " + label)
+
+
 def test_pictures_in_folders_with_blanks_are_read_and_resized(tmp_path):
     root = tmp_path / "my pictures"
     save(root / "dir with space" / "图 1.png", value=200)

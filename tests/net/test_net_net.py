@@ -109,6 +109,16 @@ def test_two_layers_with_one_top_are_named_with_their_lines(build: Build) -> Non
     assert '"two"' in text
 
 
+def test_two_layers_with_weights_need_two_names(build: Build) -> None:
+    head = 'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: [1, 2] } } }\n'
+    ip = 'layer {{ name: "{}" type: "InnerProduct" bottom: "x" top: "{}" {} }}\n'
+    param = "inner_product_param { num_output: 2 }"
+    with pytest.raises(NetError, match=r'prototxt:3: .*"ip" .* at net\.prototxt:2 has this name'):
+        build(head + ip.format("ip", "a", param) + ip.format("ip", "b", param))
+    silent = 'layer { name: "ip" type: "ReLU" bottom: "a" top: "a" }'
+    assert len(build(head + ip.format("ip", "a", param) + silent).layers) == 3
+
+
 def test_an_unknown_type_lists_near_and_known_ones_with_its_line(build: Build) -> None:
     with pytest.raises(NetError, match=r'net\.prototxt:2: layer "c".*Convoluton.*Convolution'):
         build('\nlayer { name: "c" type: "Convoluton" top: "x" }')

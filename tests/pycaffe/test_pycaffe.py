@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import swcaffe as caffe
 from swcaffe.errors import (
     EngineError,
     NetError,
+    ParameterError,
     PrototxtError,
     ShapeError,
     SwcaffeError,
@@ -186,6 +188,36 @@ def test_a_wrong_engine_is_refused_when_it_is_set_and_the_old_one_stays(
 def test_a_phase_that_does_not_exist_is_refused(files: Path) -> None:
     with pytest.raises(UsageError, match="there is no phase 7"):
         caffe.Net(str(files / "net.prototxt"), 7)
+
+
+def test_callbacks_see_each_iteration_before_its_update(files: Path) -> None:
+    solver = caffe.get_solver(str(files / "solver.prototxt"))
+    seen: list[tuple[str, int, bool]] = []
+
+    def note(what: str) -> None:
+        seen.append((what, solver.iter, bool(solver.net.params["ip"][0].diff.any())))
+
+    solver.add_callback(lambda: note("start"), lambda: note("ready"))
+    solver.net.blobs["data"].data[...] = 1
+    solver.step(2)
+    assert seen == [
+        ("start", 0, False),
+        ("ready", 0, True),
+        ("start", 1, False),
+        ("ready", 1, True),
+    ]
+
+
+def test_one_device_and_three_log_levels_are_there_for_old_scripts() -> None:
+    caffe.set_device(0)
+    with pytest.raises(ParameterError, match="there is no device 1"):
+        caffe.set_device(1)
+    logger = logging.getLogger("swcaffe")
+    before = (logger.level, logger.propagate, logger.handlers[:])
+    for level, python_level in ((0, logging.INFO), (1, logging.WARNING), (2, logging.ERROR)):
+        caffe.init_log(level)
+        assert logger.level == python_level
+    logger.level, logger.propagate, logger.handlers[:] = before
 
 
 def test_layer_types_are_listed_in_byte_order() -> None:

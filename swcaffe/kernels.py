@@ -274,67 +274,97 @@ def dot_tile(
     return types.void(*[types.int64] * 8), generate
 
 
+def _masked_by(b: Any, vector: Any, bits: Any) -> Any:
+    """Lanes whose bit of an integer is 0 set to zero."""
+    lanes = ir.VectorType(ir.IntType(32), WIDTH)
+    word = b.trunc(bits, ir.IntType(32))
+    one = b.insert_element(ir.Constant(lanes, ir.Undefined), word, ir.IntType(32)(0))
+    zeros = ir.Constant(lanes, [0] * WIDTH)
+    every = b.shuffle_vector(one, ir.Constant(lanes, ir.Undefined), zeros)
+    mine = b.and_(every, ir.Constant(lanes, [1 << lane for lane in range(WIDTH)]))
+    zero = ir.Constant(_VECTOR, [0.0] * WIDTH)
+    return b.select(b.icmp_unsigned("!=", mine, zeros), vector, zero)
+
+
+def _piece_loads(b: Any, kind: str, index: Any, pieces: Any, masks: Any) -> Any:
+    """A function from a row's address to its vector of step `index`."""
+
+    def entry(table: Any, number: Any) -> Any:
+        return _load(b, b.add(table, b.mul(number, _word(8))), _WORD)
+
+    if kind == "halves":
+        half = ir.VectorType(ir.FloatType(), HALF)
+        both = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), list(range(WIDTH)))
+        first = b.mul(index, _word(2))
+        places = [entry(pieces, b.add(first, _word(h))) for h in (0, 1)]
+
+        def load(at: Any) -> Any:
+            parts = (_load(b, _element(b, at, place), half) for place in places)
+            return b.shuffle_vector(*parts, both)
+    else:
+        place = entry(pieces, index)
+
+        def load(at: Any) -> Any:
+            return _load(b, _element(b, at, place))
+
+    if kind == "plain":
+        return load
+    mask = entry(masks, index)
+    return lambda at: _masked_by(b, load(at), mask)
+
+
+PIECE_KINDS = ("plain", "masked", "halves")
+"""What a step of `dot_lines` is, by number."""
+
+
 @_intrinsic  # type: ignore[untyped-decorator]
 def dot_lines(
-    typing: Any, rows: Any, steps: Any, halves: Any, a: Any, a_row: Any, b: Any, starts: Any,
-    pieces: Any, tile: Any
+    typing: Any, rows: Any, steps: Any, kind: Any, a: Any, a_row: Any, b: Any, starts: Any,
+    pieces: Any, masks: Any, tile: Any
 ) -> Any:  # fmt: skip
     """Tile (DOT_ROWS, DOT_COLS) = A @ B.T where a row of B is many pieces, found by offsets.
 
     rows      valid rows of A, `a_row` elements apart; the last repeats beyond them
     steps     vectors of WIDTH along k; A is contiguous in them
-    halves    0: a step of B is one piece of WIDTH words; 1: it is two pieces of HALF words
+    kind      0: a step of B is one piece of WIDTH words; 1: of which only the lanes with a bit in
+              the step's mask count; 2: two pieces of HALF words, masked likewise
     b         address; row j starts at b + 4 * int64 number j at the address `starts`
     pieces    address of the int64 offsets of the pieces from a row's start, in words
+    masks     address of an int64 for each step, if `kind` is not 0
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        rows, steps, halves, a, a_row, b, starts, pieces, tile = args
+        rows, steps, kind, a, a_row, b, starts, pieces, masks, tile = args
         last = builder.sub(rows, _word(1))
         lefts = []
         for i in range(DOT_ROWS):
             row = builder.select(builder.icmp_signed("<", _word(i), last), _word(i), last)
             lefts.append(_element(builder, a, builder.mul(row, a_row)))
-
-        def entry(table: Any, index: Any) -> Any:
-            return _load(builder, builder.add(table, builder.mul(index, _word(8))), _WORD)
-
-        rights = [_element(builder, b, entry(starts, _word(j))) for j in range(DOT_COLS)]
-        half = ir.VectorType(ir.FloatType(), HALF)
-        both = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), list(range(WIDTH)))
-
-        def step(index: Any, sums: list[Any], split: bool) -> list[Any]:
-            offset = builder.mul(index, _word(WIDTH * _FLOAT_BYTES))
-            left = [_load(builder, builder.add(at, offset)) for at in lefts]
-            if split:
-                places = [
-                    entry(pieces, builder.add(builder.mul(index, _word(2)), _word(h)))
-                    for h in (0, 1)
-                ]
-                right = [
-                    builder.shuffle_vector(
-                        *(_load(builder, _element(builder, at, place), half) for place in places),
-                        both,
-                    )
-                    for at in rights
-                ]
-            else:
-                place = entry(pieces, index)
-                right = [_load(builder, _element(builder, at, place)) for at in rights]
-            pairs = [(x, y) for x in left for y in right]
-            return [_fma(builder, x, y, s) for (x, y), s in zip(pairs, sums, strict=True)]
-
+        slots = [builder.add(starts, _word(8 * j)) for j in range(DOT_COLS)]
+        rights = [_element(builder, b, _load(builder, slot, _WORD)) for slot in slots]
         zero = ir.Constant(_VECTOR, [0.0] * WIDTH)
-        whole = builder.icmp_signed("==", halves, _word(0))
-        with builder.if_else(whole) as (one, two):
-            for branch, split in ((one, False), (two, True)):
-                with branch:
-                    with _Loop(builder, steps, [zero] * (DOT_ROWS * DOT_COLS)) as loop:
-                        loop.next = step(loop.index, loop.values, split)
-                    _store_sums(builder, loop.values, tile)
+        end = builder.append_basic_block("end")
+        choice = builder.switch(kind, end)
+        for number, name in enumerate(PIECE_KINDS):
+            block = builder.append_basic_block(name)
+            choice.add_case(_word(number), block)
+            builder.position_at_end(block)
+            with _Loop(builder, steps, [zero] * (DOT_ROWS * DOT_COLS)) as loop:
+                load = _piece_loads(builder, name, loop.index, pieces, masks)
+                offset = builder.mul(loop.index, _word(WIDTH * _FLOAT_BYTES))
+                left = [_load(builder, builder.add(at, offset)) for at in lefts]
+                pairs = [(x, y) for y in map(load, rights) for x in left]
+                sums = zip(pairs, loop.values, strict=True)
+                loop.next = [_fma(builder, x, y, s) for (x, y), s in sums]
+            by_row = [
+                loop.values[j * DOT_ROWS + i] for i in range(DOT_ROWS) for j in range(DOT_COLS)
+            ]
+            _store_sums(builder, by_row, tile)
+            builder.branch(end)
+        builder.position_at_end(end)
         return context.get_dummy_value()
 
-    return types.void(*[types.int64] * 9), generate
+    return types.void(*[types.int64] * 10), generate
 
 
 @njit(nogil=True)

@@ -32,7 +32,7 @@ LAYOUT = fields(
     "n groups channels outputs taps positions has_bias "
     "in0 in1 in2 out0 out1 out2 stride0 stride1 stride2 pad0 pad1 pad2 "
     "lines columns phases pitch row_pitch line_pitch tap_offsets "
-    "chunk block blocks depth span rows row_step parts images accumulate halves piece_words "
+    "chunk block blocks depth span rows row_step parts images accumulate kind piece_words "
     "spread gap taps0 taps2 tap_step tap_shift dilation0 dilation1 dilation2 lines_at "
     "w_group w_row w_channel w_flip w_taps "
     "panels_at outputs_at tile_at pieces_at",
@@ -103,6 +103,11 @@ class Axes:
         line = (x % self.phases) * self.columns + x // self.phases
         rows = t0 * self.dilation[0] * self.row_pitch + t1 * self.dilation[1] * self.line_pitch
         return np.ascontiguousarray(rows + line, np.int64)
+
+    def channel_offsets(self, channels: int, pitch: int, spare: int = 0) -> I64:
+        """Word offset of each tap of each of some channels; the last `spare` times more."""
+        offsets = np.arange(channels)[:, None] * pitch + self.tap_offsets()
+        return np.pad(offsets.reshape(-1), (0, spare), "edge")
 
     def words(self) -> dict[str, Any]:
         """The geometry's words of the table."""

@@ -67,9 +67,13 @@ def _outputs(
 
 
 @compiled
-def _line_pieces(t: Any, images: int, slot: int, rows: int, pieces: Any) -> int:
-    """Offsets of the inputs that the filled lines of a band meet; the number of steps."""
-    size = HALF if t.halves else WIDTH
+def _line_pieces(t: Any, images: int, slot: int, rows: int, pieces: Any, masks: Any) -> int:
+    """Offsets of the inputs that the filled lines of a band meet, and masks without the filling.
+
+    What a line's filling meets may be anything: NaN times its zero would not be zero.
+    """
+    halves = t.kind == 2
+    size = HALF if halves else WIDTH
     count = 0
     for b in range(images):
         for o0 in range(rows):
@@ -77,8 +81,15 @@ def _line_pieces(t: Any, images: int, slot: int, rows: int, pieces: Any) -> int:
                 at = b * slot + o0 * t.stride0 * t.row_pitch + o1 * t.stride1 * t.line_pitch
                 for x in range(0, t.spread, size):
                     pieces[count] = at + x
+                    mask = (1 << min(size, t.out2 - x)) - 1
+                    if not halves:
+                        masks[count] = mask
+                    elif count % 2 == 0:
+                        masks[count // 2] = mask
+                    else:
+                        masks[count // 2] |= mask << HALF
                     count += 1
-    if t.halves:
+    if halves:
         pieces[count] = 0
         return (count + 1) // 2
     return count
@@ -111,7 +122,6 @@ def weight_gradient(table: Any, index: int, worker: int) -> None:
     last = min((part + 1) * t.images, t.n)
     for n in range(part * t.images, last, t.chunk):
         images = min(t.chunk, last - n)
-        zero_words(scratch + 4 * images * slot, t.spread + WIDTH)  # met by filled lines
         for row0 in range(0, t.out0, t.rows):
             rows = min(t.rows, t.out0 - row0)
             for b in range(images):
@@ -128,23 +138,19 @@ def _products(
 ) -> None:
     """Add the products of a band of outputs with the inputs of every tap."""
     outputs, tile = scratch + t.outputs_at, scratch + t.tile_at
-    pieces = words(scratch + t.pieces_at, t.piece_words)
-    steps = _line_pieces(t, images, slot, rows, pieces)
+    places, marks = scratch + t.pieces_at, scratch + t.pieces_at + 8 * t.piece_words
+    pieces, masks = words(places, t.piece_words), words(marks, t.piece_words)
+    steps = _line_pieces(t, images, slot, rows, pieces, masks)
     room = (images * rows * t.out1 * t.spread + HALF) // WIDTH * WIDTH
     values = floats(tile, DOT_FLOATS)
-    starts = words(tile + 4 * DOT_FLOATS, DOT_COLS)
-    offsets = words(t.tap_offsets, t.taps)
     window = t.channels * t.taps
-    for j in range(0, cols, DOT_COLS):
-        width = min(DOT_COLS, cols - j)
-        for x in range(DOT_COLS):
-            tap = min(j + x, cols - 1)
-            starts[x] = tap // t.taps * t.pitch + offsets[tap % t.taps]
-        for i in range(0, t.outputs, DOT_ROWS):
-            height = min(DOT_ROWS, t.outputs - i)
-            left = outputs + 4 * i * room
-            at, places = tile + 4 * DOT_FLOATS, scratch + t.pieces_at
-            dot_lines(height, steps, t.halves, left, room, scratch, at, places, tile)
+    for i in range(0, t.outputs, DOT_ROWS):
+        height = min(DOT_ROWS, t.outputs - i)
+        left = outputs + 4 * i * room
+        for j in range(0, cols, DOT_COLS):
+            width = min(DOT_COLS, cols - j)
+            starts = t.tap_offsets + 8 * j
+            dot_lines(height, steps, t.kind, left, room, scratch, starts, places, marks, tile)
             for r in range(height):
                 to = result[(i + r) * window + j :]
                 for x in range(width):
@@ -199,7 +205,9 @@ def weight_gradient_values(
     room = (chunk * rows * line + HALF) // WIDTH * WIDTH
     outputs_at = -(-4 * (chunk * block * pitch + spread + 3 * WIDTH) // 64) * 64
     pieces_at = outputs_at + 4 * (axes.outputs * room + WIDTH)
-    tile_at = pieces_at + 8 * -(-(room // HALF + 1) // 8) * 8
+    piece_words = -(-(room // HALF + 1) // 8) * 8
+    tile_at = pieces_at + 16 * piece_words
+    filled = spread > axes.out_size[2]
     values = {
         **axes.words(),
         "has_bias": int(has_bias),
@@ -210,14 +218,15 @@ def weight_gradient_values(
         "rows": rows,
         "pitch": pitch,
         "spread": spread,
-        "halves": int(spread % WIDTH > 0),
+        "kind": 2 if spread % WIDTH else int(filled),
         "accumulate": int(accumulate),
-        "piece_words": room // HALF + 1,
+        "piece_words": piece_words,
+        "tap_offsets": axes.channel_offsets(block, pitch, DOT_COLS),
         "outputs_at": outputs_at,
         "pieces_at": pieces_at,
         "tile_at": tile_at,
     }
     size = axes.groups * axes.outputs * (axes.channels * axes.taps + has_bias)
     jobs = [Job(weight_gradient, owners * parts), Job(sum_parts, -(-size // SUM_PART))]
-    scratch = Scratch(4 * parts * size, tile_at + 4 * DOT_FLOATS + 8 * DOT_COLS)
+    scratch = Scratch(4 * parts * size, tile_at + 4 * DOT_FLOATS)
     return values, jobs, scratch

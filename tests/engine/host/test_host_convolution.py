@@ -105,3 +105,18 @@ def test_no_images_are_no_error():
         outputs = [np.ones(operand.shape, np.float32) for operand in op.outputs]
         ENGINES[1].plan(op)(*random_inputs(op), *outputs)
         assert all((array == 1).all() for array in outputs)
+
+
+@settings(deadline=None, max_examples=60)
+@given(geometries(), st.sampled_from(["src", "diff_dst"]), st.randoms(use_true_random=False))
+def test_what_is_not_finite_reaches_only_gradients_that_are_sums_with_it(g, where, draw):
+    op = ConvBackwardWeights(g)
+    inputs = random_inputs(op)
+    (spoiled,) = [a for a, o in zip(inputs, op.inputs, strict=True) if o.name == where]
+    spoiled.reshape(-1)[draw.randrange(spoiled.size)] = draw.choice([np.nan, np.inf])
+    outputs = [np.zeros(o.shape, np.float32) for o in op.outputs]
+    ENGINES[1].plan(op)(*inputs, *outputs)
+    with np.errstate(invalid="ignore"):
+        wanted = op.reference(*inputs)
+    for got, want in zip(outputs, wanted, strict=True):
+        np.testing.assert_array_equal(np.isfinite(got), np.isfinite(want.reshape(got.shape)))

@@ -10,6 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from swcaffe.machine.spec import RegisterBus
+from swcaffe.machine.sw26010 import SW26010
+
 __all__ = ["SW26010_PIPELINE", "Group", "Pipeline"]
 
 
@@ -32,24 +35,15 @@ class Group:
 class Pipeline:
     """Issue width, registers and groups of one CPE.
 
-    registers           one file, for addresses and vectors alike
-    reserved_registers  the one that reads as zero, and the stack pointer
-    width               instructions looked at in a cycle, and pipelines
-    bus_latency_cycles  from the issue of a put to the first get that finds its message
-    bus_depth           messages in a send buffer, and in a receive buffer
+    registers  one file, for addresses and vectors alike; one reads as zero, one is the stack pointer
+    width      instructions looked at in a cycle, and pipelines
+    bus        between this core's registers and others'
     """
 
     registers: int
-    reserved_registers: int
     width: int
-    bus_latency_cycles: int
-    bus_depth: int
+    bus: RegisterBus
     groups: tuple[Group, ...]
-
-    @property
-    def free_registers(self) -> int:
-        """What a kernel may use."""
-        return self.registers - self.reserved_registers
 
     def with_load_latency(self, cycles: int) -> Pipeline:
         """The same pipelines with another latency of loads from the LDM: 3 and 4 are published."""
@@ -62,10 +56,8 @@ class Pipeline:
 
 SW26010_PIPELINE = Pipeline(
     registers=32,  # (published) [TACO]
-    reserved_registers=2,  # (published) [TACO]
     width=2,  # (published) [3.1.4]
-    bus_latency_cycles=11,  # (measured) Xu et al. 2017, as quoted in [3.1.4]
-    bus_depth=4,  # (published) [TACO] two 1024-bit send and two receive buffers, one a direction
+    bus=SW26010.register_bus,
     groups=(
         Group("integer", (0, 1), 1, "published", "[table 3.2] add, sub, scaled add, compare"),
         Group("shift", (0, 1), 1, "published", "[table 3.2]"),

@@ -2,7 +2,8 @@
 
 In a step of the product all CPEs of column t do the same, all of row t, and all others, so one of
 each kind, joined by four queues, takes the time that the whole mesh takes. A put stalls while send
-and receive buffer are full, a get while its message is on its way.
+and receive buffer are full, a get while its message is on its way. What a load broadcasts is taken
+to leave when it is loaded: no source says.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Node(Core):
         self.role = role
         self.inputs = inputs
         self.outputs = outputs
-        self.travel = machine.bus_latency_cycles
+        self.travel = machine.bus.latency_cycles
 
     def waits(self, instruction: Instruction) -> str:
         """Registers first, then the buses."""
@@ -82,7 +83,7 @@ def step_cycles(codes: Mapping[Role, Code], machine: Pipeline) -> dict[Role, int
     row: Role = ("send", "receive")
     col: Role = ("receive", "send")
     none: Role = ("receive", "receive")
-    capacity = 2 * machine.bus_depth
+    capacity = 2 * machine.bus.depth
     rows = {src: Channel(capacity) for src in (both, row)}
     cols = {src: Channel(capacity) for src in (both, col)}
     nodes = [

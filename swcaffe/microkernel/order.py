@@ -54,7 +54,8 @@ class Modulo:
         kernels = iterations - self.stages + 1
         if kernels < 1:
             raise ScheduleError(
-                f"a loop of {iterations} iterations is too short for {self.stages} stages"
+                f"a loop of {iterations} iterations is too short for {self.stages} stages",
+                fix="run short loops in the order in which they are written",
             )
         fill = [i for b in range(self.stages - 1) for i in self._block(0, b, False)]
         drain = [i for b in range(1, self.stages) for i in self._block(b, self.stages - 1, False)]
@@ -77,7 +78,7 @@ def block(body: Sequence[Instruction], machine: Pipeline) -> tuple[Instruction, 
 
     A branch at its end stays there.
     """
-    if body[-1].is_branch:
+    if body and body[-1].is_branch:
         return (*block(body[:-1], machine), body[-1])
     edges = dependences(body, machine, loop=False)
     heights = _heights(len(body), edges)
@@ -115,7 +116,10 @@ def modulo(body: Sequence[Instruction], machine: Pipeline, most: int = 256) -> M
     ScheduleError if no interval up to `most` cycles is found.
     """
     if len(body) < 2 or not body[-1].is_branch or body[-2].dst not in body[-1].srcs:
-        raise ScheduleError("a loop to be pipelined ends with its counter and its branch")
+        raise ScheduleError(
+            "a loop to be pipelined ends with its counter and its branch",
+            fix="put subl, then bgt, at the end of the body",
+        )
     edges = dependences(body, machine, loop=True)
     groups = Issue.of(machine).groups
     pipelines = [groups[i.op].pipelines for i in body]
@@ -123,7 +127,10 @@ def modulo(body: Sequence[Instruction], machine: Pipeline, most: int = 256) -> M
         times = _search(edges, pipelines, interval)
         if times is not None:
             return Modulo(tuple(body), times, interval, _ranks(times, edges, interval))
-    raise ScheduleError(f"no schedule of {len(body)} instructions in {most} cycles")
+    raise ScheduleError(
+        f"no schedule of {len(body)} instructions in {most} cycles",
+        fix="unroll less, or allow more cycles",
+    )
 
 
 def _fewest(pipelines: Sequence[tuple[int, ...]], machine: Pipeline) -> int:

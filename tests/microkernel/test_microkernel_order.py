@@ -109,6 +109,11 @@ def test_dependences_of_a_loop_name_latency_and_distance() -> None:
     }
 
 
+def test_a_block_of_a_branch_alone_stays_as_it_is() -> None:
+    assert block(COUNT[1:], SW26010_PIPELINE) == COUNT[1:]
+    assert block((), SW26010_PIPELINE) == ()
+
+
 def test_a_store_and_a_load_of_one_place_keep_their_order() -> None:
     store, load = Instruction("vstd", "", ("v0", "p"), 8), Instruction("vldd", "v1", ("p",), 8)
     other = Instruction("vldd", "v2", ("p",), 40)

@@ -9,6 +9,7 @@ import pytest
 
 from swcaffe.errors import DeadlockError, ProgramError, ScheduleError
 from swcaffe.machine.pipeline import SW26010_PIPELINE
+from swcaffe.machine.sw26010 import SW26010
 from swcaffe.microkernel.gemm import Form
 from swcaffe.microkernel.interpret import Cpe
 from swcaffe.microkernel.isa import STACK, Code, Instruction, trace
@@ -122,6 +123,12 @@ def test_the_closed_form_equals_the_simulation(
         want = step_simulated(rows, tiles, k, machine, vectorise, contiguous)
         assert cost.cycles(rows, tiles, k) == want, (rows, tiles, k)
         assert cost.k == 16 or k < SETTLED
+
+
+def test_the_machine_says_what_the_simulation_says() -> None:
+    kernel = SW26010.kernel
+    assert kernel.cycles_per_k == step_cost(SW26010_PIPELINE, 16).k
+    assert (kernel.tile_n, kernel.tile_m) == TILE
 
 
 def test_a_product_is_its_steps() -> None:

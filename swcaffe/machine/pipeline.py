@@ -35,7 +35,7 @@ class Group:
 class Pipeline:
     """Issue width, registers and groups of one CPE.
 
-    registers  one file, for addresses and vectors alike; one reads as zero, one is the stack pointer
+    registers  one file, for addresses and vectors alike
     width      instructions looked at in a cycle, and pipelines
     bus        between this core's registers and others'
     """

@@ -9,7 +9,7 @@ to leave when it is loaded: no source says.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from swcaffe.errors import DeadlockError
 from swcaffe.machine.pipeline import Pipeline
@@ -18,7 +18,7 @@ from swcaffe.microkernel.gemm import Source
 from swcaffe.microkernel.isa import Code, Instruction, trace
 from swcaffe.microkernel.pipeline import Core
 
-__all__ = ["Channel", "Node", "Role", "step_cycles"]
+__all__ = ["Channel", "Node", "Role", "run", "step_cycles"]
 
 Role = tuple[Source, Source]
 """Where the operand on the row bus comes from, and that on the column bus: "send" or "receive"."""
@@ -34,16 +34,25 @@ class Channel:
         self.capacity = capacity
         self.arrivals: deque[int] = deque()
 
+    @property
+    def full(self) -> bool:
+        """Whether a put has to wait."""
+        return len(self.arrivals) >= self.capacity
+
 
 class Node(Core):
     """A core whose gets and puts wait for channels."""
 
     def __init__(
-        self, machine: Pipeline, role: Role, inputs: dict[str, Channel], outputs: dict[str, Channel]
+        self,
+        machine: Pipeline,
+        name: str,
+        inputs: dict[str, Channel],
+        outputs: dict[str, Sequence[Channel]],
     ) -> None:
-        """Channels by bus, "row" and "col"."""
+        """Channels by bus, "row" and "col"; what is put goes to all outputs of its bus."""
         super().__init__(machine)
-        self.role = role
+        self.name = name
         self.inputs = inputs
         self.outputs = outputs
         self.travel = machine.bus.latency_cycles
@@ -58,7 +67,7 @@ class Node(Core):
             arrivals = self.inputs[bus].arrivals
             if not arrivals or arrivals[0] > self.now:
                 return f"message from the {bus} bus"
-        elif direction == "out" and len(self.outputs[bus].arrivals) >= self.outputs[bus].capacity:
+        elif direction == "out" and any(channel.full for channel in self.outputs[bus]):
             return f"room on the {bus} bus"
         return ""
 
@@ -71,14 +80,37 @@ class Node(Core):
         elif direction == "out":
             group = self.groups[instruction.op]
             load = group.latency_cycles if group.name == "load" else 0
-            self.outputs[bus].arrivals.append(self.now + load + self.travel)
+            for channel in self.outputs[bus]:
+                channel.arrivals.append(self.now + load + self.travel)
+
+
+def run(nodes: Sequence[Node], codes: Sequence[Code]) -> list[int]:
+    """Cycle after the last issue of each node, all having started together.
+
+    DeadlockError, naming what each node waits for, if none can go on.
+    """
+    running = {n: nodes[n].run(trace(code)) for n, code in enumerate(codes)}
+    idle, waits = 0, [""] * len(nodes)
+    while running:
+        moved = False
+        for n, cycles in list(running.items()):
+            cycle = next(cycles, None)
+            if cycle is None:
+                del running[n]
+            else:
+                moved |= cycle.issued != (None, None)
+                waits[n] = cycle.waits
+        idle = 0 if moved or not running else idle + 1
+        if idle > PATIENCE:
+            stuck = "; ".join(f"{nodes[n].name} waits for {waits[n]}" for n in running)
+            raise DeadlockError(
+                f"no CPE can go on: {stuck}", fix="let every get have its put, in the same order"
+            )
+    return [node.now for node in nodes]
 
 
 def step_cycles(codes: Mapping[Role, Code], machine: Pipeline) -> dict[Role, int]:
-    """Cycle in which each role issued its last instruction, all having started together.
-
-    DeadlockError, naming what each CPE waits for, if none can go on.
-    """
+    """Cycles of each role in one step; DeadlockError as `run`."""
     both: Role = ("send", "send")
     row: Role = ("send", "receive")
     col: Role = ("receive", "send")
@@ -86,27 +118,11 @@ def step_cycles(codes: Mapping[Role, Code], machine: Pipeline) -> dict[Role, int
     capacity = 2 * machine.bus.depth
     rows = {src: Channel(capacity) for src in (both, row)}
     cols = {src: Channel(capacity) for src in (both, col)}
-    nodes = [
-        Node(machine, both, {}, {"row": rows[both], "col": cols[both]}),
-        Node(machine, row, {"col": cols[both]}, {"row": rows[row]}),
-        Node(machine, col, {"row": rows[both]}, {"col": cols[col]}),
-        Node(machine, none, {"row": rows[row], "col": cols[col]}, {}),
-    ]
-    running = {node.role: (node, node.run(trace(codes[node.role]))) for node in nodes}
-    done: dict[Role, int] = {}
-    idle, waits = 0, dict[Role, str]()
-    while running:
-        moved = False
-        for role, (node, run) in list(running.items()):
-            cycle = next(run, None)
-            if cycle is None:
-                done[role] = node.now
-                del running[role]
-            else:
-                moved |= cycle.issued != (None, None)
-                waits[role] = cycle.waits
-        idle = 0 if moved or not running else idle + 1
-        if idle > PATIENCE:
-            stuck = "; ".join(f"{'/'.join(role)} waits for {waits[role]}" for role in running)
-            raise DeadlockError(f"no CPE can go on: {stuck}")
-    return done
+    wires: dict[Role, tuple[dict[str, Channel], dict[str, Sequence[Channel]]]] = {
+        both: ({}, {"row": [rows[both]], "col": [cols[both]]}),
+        row: ({"col": cols[both]}, {"row": [rows[row]]}),
+        col: ({"row": rows[both]}, {"col": [cols[col]]}),
+        none: ({"row": rows[row], "col": cols[col]}, {}),
+    }
+    nodes = [Node(machine, "/".join(role), *wires[role]) for role in wires]
+    return dict(zip(wires, run(nodes, [codes[role] for role in wires]), strict=True))

@@ -13,7 +13,7 @@ from swcaffe.machine.sw26010 import SW26010
 from swcaffe.microkernel.gemm import Form
 from swcaffe.microkernel.interpret import Cpe
 from swcaffe.microkernel.isa import STACK, Code, Instruction, trace
-from swcaffe.microkernel.mesh import Role, step_cycles
+from swcaffe.microkernel.mesh import Channel, Node, Role, run, step_cycles
 from swcaffe.microkernel.spm_gemm import (
     FRAME,
     ROLES,
@@ -168,6 +168,47 @@ def test_the_last_cpe_starts_two_bus_latencies_late() -> None:
         ("receive", "send"): 13,
         ("receive", "receive"): 26,
     }
+
+
+SIDE = 4
+
+
+def whole_mesh(lines: list[int]) -> list[int]:
+    """Cycles of all CPEs of a 4 x 4 mesh in steps with these sending lines, one after the other."""
+    places = list(product(range(SIDE), repeat=2))
+    capacity = 2 * SW26010_PIPELINE.bus.depth
+    # one queue a receiver and bus: senders of later steps come behind those of earlier ones
+    queues = {(place, bus): Channel(capacity) for place in places for bus in ("row", "col")}
+    nodes, codes = [], []
+    for row, col in places:
+        inputs = {bus: queues[(row, col), bus] for bus in ("row", "col")}
+        outputs = {
+            "row": [queues[(row, c), "row"] for c in range(SIDE) if c != col],
+            "col": [queues[(r, col), "col"] for r in range(SIDE) if r != row],
+        }
+        nodes.append(Node(SW26010_PIPELINE, f"{row},{col}", inputs, outputs))
+        steps = []
+        for line in lines:
+            form = Form("send" if col == line else "receive", "send" if row == line else "receive")
+            steps += step(form, ROWS, TILES, K, SW26010_PIPELINE)
+        codes.append(tuple(steps))
+    return run(nodes, codes)
+
+
+@pytest.mark.parametrize("line", range(SIDE))
+def test_four_cpes_take_as_long_as_the_whole_mesh(line: int) -> None:
+    done = whole_mesh([line])
+    four = step_simulated(ROWS, TILES, K, SW26010_PIPELINE, "m", False)
+    assert max(done) == four
+    others = [n for n, place in enumerate(product(range(SIDE), repeat=2)) if line not in place]
+    assert {done[n] for n in others} == {four}
+
+
+def test_steps_of_the_whole_mesh_follow_each_other_as_their_sum_says() -> None:
+    """The CPE that sends in the next step is one of the last of this one."""
+    one = step_simulated(ROWS, TILES, K, SW26010_PIPELINE, "m", False)
+    whole = max(whole_mesh([0, 1, 2, 3]))
+    assert abs(whole - 4 * one) <= 4
 
 
 def test_a_sender_waits_while_both_buffers_are_full() -> None:

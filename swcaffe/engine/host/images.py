@@ -21,7 +21,7 @@ import numpy as np
 from swcaffe.arrays import I64
 from swcaffe.engine.host.native import compiled, floats
 from swcaffe.engine.host.plans import fields
-from swcaffe.engine.host.vectors import copy_words, zero_words
+from swcaffe.engine.host.vectors import copy_even, copy_words, zero_words
 from swcaffe.kernels import COLS, WIDTH
 from swcaffe.operators.convolution import ConvGeometry
 
@@ -32,7 +32,7 @@ LAYOUT = fields(
     "n groups channels outputs taps positions has_bias "
     "in0 in1 in2 out0 out1 out2 stride0 stride1 stride2 pad0 pad1 pad2 "
     "lines columns phases pitch row_pitch line_pitch tap_offsets "
-    "chunk block blocks depth span rows row_step parts images accumulate kind piece_words "
+    "chunk block blocks depth span rows row_step parts images accumulate kind direct piece_words "
     "spread gap taps0 taps2 tap_step tap_shift dilation0 dilation1 dilation2 lines_at "
     "w_group w_row w_channel w_flip w_taps "
     "panels_at outputs_at tile_at pieces_at",
@@ -166,8 +166,14 @@ def _split_line(t: Any, line_in: int, line: int, end: int) -> None:
             copy_words(start, base + 4 * first, last - first, (end - start) // 4)
         else:
             source, out = floats(line_in, t.in2), floats(base, t.columns)
-            for x in range(first, last):
+            x = first
+            if t.phases == 2:
+                while last - x >= WIDTH and 2 * x + skip + 2 * WIDTH <= t.in2:
+                    copy_even(line_in + 4 * (2 * x + skip), base + 4 * x)
+                    x += WIDTH
+            while x < last:
                 out[x] = source[x * t.phases + skip]
+                x += 1
         zero_words(base + 4 * last, t.columns - last)
 
 

@@ -19,6 +19,7 @@ from swcaffe.kernels import WIDTH
 
 __all__ = [
     "best_of",
+    "copy_even",
     "copy_lanes",
     "copy_vector",
     "copy_words",
@@ -91,6 +92,19 @@ def split_pairs(typing: Any, source: Any, even: Any, odd: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 3), generate
+
+
+@_intrinsic  # type: ignore[untyped-decorator]
+def copy_even(typing: Any, source: Any, target: Any) -> Any:
+    """Copy those with even numbers of 2 WIDTH floats from one address to another."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        source, target = args
+        pair = [_load(builder, source), _load(builder, builder.add(source, _WORD(4 * WIDTH)))]
+        _store(builder, builder.shuffle_vector(*pair, _lanes(range(0, 2 * WIDTH, 2))), target)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
 
 
 @_intrinsic  # type: ignore[untyped-decorator]

@@ -16,15 +16,19 @@ from swcaffe.engine.host.images import LAYOUT, Axes, lay_out
 from swcaffe.engine.host.native import carray, compiled, floats, regrouped, words
 from swcaffe.engine.host.plans import Job, Scratch, split_evenly
 from swcaffe.engine.host.team import task
-from swcaffe.engine.host.vectors import copy_words, zero_words
-from swcaffe.kernels import DOT_COLS, DOT_FLOATS, DOT_ROWS, HALF, WIDTH, dot_lines
+from swcaffe.engine.host.vectors import copy_lanes, copy_words, zero_words
+from swcaffe.kernels import DOT_COLS, DOT_FLOATS, DOT_ROWS, HALF, WIDTH, dot_lines, dot_tile
 
 __all__ = ["sum_parts", "weight_gradient", "weight_gradient_values"]
 
-LENGTH = 2048
-"""Positions multiplied at once: rows for one tile then stay in the first-level cache."""
-TAP_COLS = 100
-"""Least columns (channels x taps) of a task, which repay its copy of the outputs."""
+TILE_WORDS = 10240
+"""Words that the products of one tile read: they then stay in the first-level cache."""
+TAP_COLS = 300
+"""Least columns (channels x taps) of a task, which repay its copy of the outputs …"""
+COPY_BYTES = 256 * 1024
+"""… as long as its copy of the inputs stays in the second-level cache."""
+LONG = 512
+"""Positions of an image that repay dot products without copies, for kernels of one tap."""
 TASKS = 16
 """Fewest tasks to aim at, so that a late thread costs little."""
 SUM_PART = 2048
@@ -57,8 +61,11 @@ def _outputs(
                 out += 4 * lines * t.spread
             else:
                 for _ in range(lines):
-                    copy_words(source, out, t.out2, (end - source) // 4)
-                    zero_words(out + 4 * t.out2, t.spread - t.out2)
+                    if t.out2 < WIDTH and source + 4 * WIDTH <= end:
+                        copy_lanes(source, out, t.out2)
+                    else:
+                        copy_words(source, out, t.out2, (end - source) // 4)
+                        zero_words(out + 4 * t.out2, t.spread - t.out2)
                     source += 4 * t.out2
                     out += 4 * t.spread
         zero_words(out, (to + 4 * (o + 1) * room - out) // 4)
@@ -117,10 +124,17 @@ def weight_gradient(table: Any, index: int, worker: int) -> None:
             result[o * window + x] = 0
     for o in range(bias_count):
         sums[o] = 0
+    first, last = part * t.images, min((part + 1) * t.images, t.n)
+    if t.direct:
+        _direct_products(t, group, c0, channels, first, last, scratch, result)
+        for n in range(first, last if bias_count else first):
+            for o in range(t.outputs):
+                at = (n * t.groups + group) * t.outputs + o
+                sums[o] += _sum(floats(t.dst + 4 * at * t.positions, t.positions))
+        return
     slot = channels * t.pitch
     plane = 4 * t.in0 * t.in1 * t.in2
-    last = min((part + 1) * t.images, t.n)
-    for n in range(part * t.images, last, t.chunk):
+    for n in range(first, last, t.chunk):
         images = min(t.chunk, last - n)
         for row0 in range(0, t.out0, t.rows):
             rows = min(t.rows, t.out0 - row0)
@@ -130,6 +144,34 @@ def weight_gradient(table: Any, index: int, worker: int) -> None:
                 lay_out(t, image, channels, row0 * t.stride0, t.pitch // t.row_pitch, copy)
             _outputs(t, group, n, images, row0, rows, outputs, sums)
             _products(t, scratch, images, slot, rows, channels * t.taps, result)
+
+
+@compiled
+def _add_tile(values: Any, result: Any, pitch: int, height: int, width: int) -> None:
+    for r in range(height):
+        for x in range(width):
+            result[r * pitch + x] += values[r * DOT_COLS + x]
+
+
+@compiled
+def _direct_products(
+    t: Any, group: int, c0: int, channels: int, first: int, last: int, tile: int, result: Any
+) -> None:
+    """Add the products of some images where one tap meets all pixels: no copies."""
+    values, plane = floats(tile, DOT_FLOATS), 4 * t.positions
+    stretches = max(1, t.positions // t.rows)
+    for n in range(first, last):
+        image = t.src + plane * ((n * t.groups + group) * t.channels + c0)
+        outputs = t.dst + plane * (n * t.groups + group) * t.outputs
+        for stretch in range(stretches):
+            at = stretch * t.rows
+            length = t.positions - at if stretch == stretches - 1 else t.rows
+            for i in range(0, t.outputs, DOT_ROWS):
+                height, left = min(DOT_ROWS, t.outputs - i), outputs + i * plane + 4 * at
+                for j in range(0, channels, DOT_COLS):
+                    width, right = min(DOT_COLS, channels - j), image + j * plane + 4 * at
+                    dot_tile(height, width, length, left, t.positions, right, t.positions, tile)
+                    _add_tile(values, result[i * t.channels + j :], t.channels, height, width)
 
 
 @compiled
@@ -151,10 +193,7 @@ def _products(
             width = min(DOT_COLS, cols - j)
             starts = t.tap_offsets + 8 * j
             dot_lines(height, steps, t.kind, left, room, scratch, starts, places, marks, tile)
-            for r in range(height):
-                to = result[(i + r) * window + j :]
-                for x in range(width):
-                    to[x] += values[r * DOT_COLS + x]
+            _add_tile(values, result[i * window + j :], window, height, width)
 
 
 @task(LAYOUT)
@@ -189,19 +228,24 @@ def weight_gradient_values(
 ) -> tuple[dict[str, Any], list[Job], Scratch]:
     """Words, jobs and scratch of both jobs.
 
-    images is the number of images of a part, chunk of a band, rows the output rows of a band;
+    images is the number of images of a part, chunk of a band, rows the output rows of a band (the
+    positions of a stretch for direct products);
     spread is the length of an output line filled up to whole pieces.
     """
+    spread = -(-axes.out_size[2] // HALF) * HALF
+    line = axes.out_size[1] * spread
+    length = TILE_WORDS // (DOT_ROWS + min(DOT_COLS, axes.stride[0] * axes.stride[2]))
+    direct = axes.in_size == axes.out_size and axes.taps == 1 and axes.positions >= LONG
+    rows = split_evenly(axes.out_size[0], -(-axes.out_size[0] * line // length))
+    chunk = max(1, min(axes.n, length // (rows * line))) if rows == axes.out_size[0] else 1
+    pitch = axes.pitch(rows)
     step = next(c for c in range(1, DOT_COLS + 1) if c * axes.taps % DOT_COLS == 0)
-    block = min(axes.channels, -(-TAP_COLS // (axes.taps * step)) * step)
+    block = min(-(-TAP_COLS // axes.taps), COPY_BYTES // (4 * chunk * pitch))
+    block = min(axes.channels, max(1, block // step) * step)
     owners = -(-axes.channels // block) * axes.groups
     images = split_evenly(axes.n, -(-TASKS // owners))
     parts = -(-axes.n // images)
-    spread = -(-axes.out_size[2] // HALF) * HALF
-    line = axes.out_size[1] * spread
-    rows = split_evenly(axes.out_size[0], -(-axes.out_size[0] * line // (2 * LENGTH)))
-    chunk = max(1, min(images, LENGTH // (rows * line))) if rows == axes.out_size[0] else 1
-    pitch = axes.pitch(rows)
+    chunk = min(chunk, images)
     room = (chunk * rows * line + HALF) // WIDTH * WIDTH
     outputs_at = -(-4 * (chunk * block * pitch + spread + 3 * WIDTH) // 64) * 64
     pieces_at = outputs_at + 4 * (axes.outputs * room + WIDTH)
@@ -215,7 +259,8 @@ def weight_gradient_values(
         "images": images,
         "parts": parts,
         "chunk": chunk,
-        "rows": rows,
+        "rows": split_evenly(axes.positions, axes.positions // length) if direct else rows,
+        "direct": int(direct),
         "pitch": pitch,
         "spread": spread,
         "kind": 2 if spread % WIDTH else int(filled),

@@ -1,8 +1,9 @@
 """Layout of the instruction rows that `flatten` writes and `kernels.run` reads.
 
-A row: operation, PARAMETERS integers, three operand addresses. An address: array number, constant,
-a factor for each loop variable, and for double buffers modulus, slot size, and a second affine
-expression, the slot. Loops: parameters are depth, extent, parallel, first row of the body.
+A row: operation, PARAMETERS integers, three operand addresses, more of them in OPERANDS rows behind
+it. An address: array number, constant, a factor for each loop variable, and for double buffers
+modulus, slot size, and a second affine expression, the slot. Loops: parameters are depth, extent,
+parallel, first row of the body.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ __all__ = [
     "ADDRESS",
     "ADDRESS_SIZE",
     "BROADCAST",
+    "CHANNEL_SUM",
     "COL2IM",
     "COPY",
     "DEPTH",
@@ -21,7 +23,10 @@ __all__ = [
     "IM2COL",
     "LDM",
     "LOOP",
+    "MAP",
     "MAX_PARAMS",
+    "OPERANDS",
+    "OPERANDS_PER_ROW",
     "PANEL_GEMM",
     "PANEL_IM2COL",
     "PRIVATE",
@@ -43,15 +48,20 @@ __all__ = [
     ROW_SUM,
     PANEL_GEMM,
     PANEL_IM2COL,
-) = range(12)
+    MAP,
+    CHANNEL_SUM,
+    OPERANDS,
+) = range(15)
 
 DEPTH = 8
 """Loops that may be nested."""
 ADDRESS = 21
 """Column of the first address: the operation and 20 parameters stand before it."""
 ADDRESS_SIZE = 2 + DEPTH + 3 + DEPTH
-ROW_SIZE = ADDRESS + 3 * ADDRESS_SIZE
+OPERANDS_PER_ROW = 3
+"""Addresses in a row; further ones stand in OPERANDS rows behind it."""
+ROW_SIZE = ADDRESS + OPERANDS_PER_ROW * ADDRESS_SIZE
 
-MAX_PARAMS = 6
+MAX_PARAMS = 8
 """Arrays a program may be called with; behind them come scratch and the LDM."""
 SHARED, PRIVATE, LDM = MAX_PARAMS, MAX_PARAMS + 1, MAX_PARAMS + 2

@@ -21,6 +21,7 @@ from swcaffe.execute.codes import (
     ADDRESS,
     ADDRESS_SIZE,
     BROADCAST,
+    CHANNEL_SUM,
     COL2IM,
     COPY,
     DEPTH,
@@ -30,7 +31,10 @@ from swcaffe.execute.codes import (
     IM2COL,
     LDM,
     LOOP,
+    MAP,
     MAX_PARAMS,
+    OPERANDS,
+    OPERANDS_PER_ROW,
     PANEL_GEMM,
     PANEL_IM2COL,
     PRIVATE,
@@ -39,12 +43,14 @@ from swcaffe.execute.codes import (
     SHARED,
 )
 from swcaffe.execute.panels import paneled
+from swcaffe.execute.vectors import encode
 from swcaffe.ir.buffer import Region, Scope, strides
 from swcaffe.ir.expr import Affine, Mod
 from swcaffe.ir.intrinsic import Intrinsic
 from swcaffe.ir.intrinsics.elementwise import Add, Broadcast, RowSum
 from swcaffe.ir.intrinsics.fill import Zero, ZeroOutside
 from swcaffe.ir.intrinsics.im2col import Col2im, Im2col, Windows
+from swcaffe.ir.intrinsics.map import ChannelSum, Map
 from swcaffe.ir.intrinsics.mesh_gemm import MeshGemm
 from swcaffe.ir.layout import Layout, layout
 from swcaffe.ir.stmt import (
@@ -81,9 +87,13 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """Instruction rows, the segments they form, and where buffers lie."""
+    """Instruction rows, the segments they form, and where buffers lie.
+
+    tables  vector code of all maps, one table after the other
+    """
 
     code: I64
+    tables: I64
     segments: tuple[Segment, ...]
     layout: Layout
 
@@ -100,7 +110,7 @@ def flatten(program: Program) -> Flat:
         if len(writer.rows) > first:
             segments.append(Segment(first, len(writer.rows), extent))
     code = np.array(writer.rows, np.int64).reshape(-1, ROW_SIZE)
-    return Flat(code, tuple(segments), places)
+    return Flat(code, np.array(writer.tables or [0], np.int64), tuple(segments), places)
 
 
 class _Writer(Visitor[None]):
@@ -109,6 +119,7 @@ class _Writer(Visitor[None]):
     def __init__(self, program: Program, places: Layout) -> None:
         assert len(program.params) <= MAX_PARAMS, f"{len(program.params)} parameters"
         self.rows: list[list[int]] = []
+        self.tables: list[int] = []
         self.places = places
         self.cpes = program.mesh[0] * program.mesh[1]
         self.mesh = program.mesh
@@ -118,9 +129,11 @@ class _Writer(Visitor[None]):
 
     def row(self, op: int, parameters: list[int], operands: tuple[Region, ...] = ()) -> None:
         row = [op, *parameters] + [0] * (ADDRESS - 1 - len(parameters))
-        for region in operands:
+        for region in operands[:OPERANDS_PER_ROW]:
             row += self.address(region)
         self.rows.append(row + [0] * (ROW_SIZE - len(row)))
+        if len(operands) > OPERANDS_PER_ROW:
+            self.row(OPERANDS, [], operands[OPERANDS_PER_ROW:])
 
     def factors(self, value: Affine) -> list[int]:
         factors = [0] * DEPTH
@@ -189,6 +202,11 @@ class _Writer(Visitor[None]):
         in_panels = any(region.buffer in self.panels for region in stmt.args)
         if in_panels and isinstance(stmt.intrinsic, ZeroOutside):
             return  # products stop at the valid rows, and nothing reads the columns behind
+        if isinstance(stmt.intrinsic, Map):
+            extents, table = encode(stmt.intrinsic, stmt.args)
+            self.row(MAP, [len(stmt.args), len(self.tables), *extents], stmt.args)
+            self.tables += table
+            return
         for op, parameters, operands in ENCODERS[type(stmt.intrinsic)](stmt.intrinsic, stmt.args):
             self.row(PANEL_CODES[op] if in_panels else op, parameters, operands)
 
@@ -280,6 +298,16 @@ def _row_sum(intrinsic: Intrinsic, args: tuple[Region, ...]) -> list[Encoded]:
     return [(ROW_SUM, [*source.sizes, *strides(source.buffer.shape)[:2]], args)]
 
 
+def _channel_sum(intrinsic: Intrinsic, args: tuple[Region, ...]) -> list[Encoded]:
+    assert isinstance(intrinsic, ChannelSum), "encoder table"
+    source, axis = args[1], intrinsic.axis
+    axes = list(zip(source.sizes, strides(source.buffer.shape), strict=True))
+    kept = axes.pop(axis)
+    axes = [(1, 0)] * (2 - len(axes)) + axes
+    assert len(axes) == 2, f"a sum over {len(axes)} axes"
+    return [(CHANNEL_SUM, [*kept, *axes[0], *axes[1]], args)]
+
+
 ENCODERS: dict[type[Intrinsic], Callable[[Intrinsic, tuple[Region, ...]], list[Encoded]]] = {
     MeshGemm: _gemm,
     Zero: lambda intrinsic, args: [_fill(args[0])],
@@ -289,6 +317,7 @@ ENCODERS: dict[type[Intrinsic], Callable[[Intrinsic, tuple[Region, ...]], list[E
     Broadcast: _broadcast,
     Add: _add,
     RowSum: _row_sum,
+    ChannelSum: _channel_sum,
 }
 """Intrinsic -> rows; a new intrinsic needs an entry here and a leaf in kernels."""
 

@@ -17,6 +17,7 @@ from swcaffe.execute.codes import (
     ADDRESS,
     ADDRESS_SIZE,
     BROADCAST,
+    CHANNEL_SUM,
     COL2IM,
     COPY,
     DEPTH,
@@ -25,11 +26,14 @@ from swcaffe.execute.codes import (
     GEMM,
     IM2COL,
     LOOP,
+    MAP,
+    OPERANDS_PER_ROW,
     PANEL_GEMM,
     PANEL_IM2COL,
     ROW_SUM,
 )
 from swcaffe.execute.rows import clear, move
+from swcaffe.execute.vectors import evaluate
 from swcaffe.kernels import (
     COLS,
     DOT_COLS,
@@ -296,12 +300,51 @@ def _gemm(c: Any, c0: int, a: Any, a0: int, b: Any, b0: int, p: Any) -> None:
         sgemm_leaf(p[0], p[1], p[2], a[a0:], p[3], p[4], b[b0:], p[5], p[6], c[c0:], p[7])
 
 
+@njit(nogil=True, cache=True, fastmath={"reassoc"})
+def _channel_sum(target: Any, t: int, source: Any, s: int, p: Any) -> None:
+    """target[c] += sum over two axes; p: (extent, stride) of the channels and of the others."""
+    if p[1] == 1:
+        for i in range(p[2]):
+            for j in range(p[4]):
+                at = s + i * p[3] + j * p[5]
+                for c in range(p[0]):
+                    target[t + c] += source[at + c]
+        return
+    for c in range(p[0]):
+        total = np.float32(0)
+        for i in range(p[2]):
+            at = s + c * p[1] + i * p[3]
+            part = np.float32(0)
+            if p[5] == 1:
+                for x in range(p[4]):
+                    part += source[at + x]
+            else:
+                for x in range(p[4]):
+                    part += source[at + x * p[5]]
+            total += part
+        target[t + c] += total
+
+
 @_leaf
-def run(code: Any, first: int, last: int, low: int, high: int, arrays: Any) -> None:
+def _map(code: Any, at: int, variables: Any, arrays: Any, tables: Any) -> int:
+    """Vector code on the operands of the rows from `at` on; how many rows these are."""
+    count: int = code[at, 1]
+    numbers, offsets = np.empty(count, np.int64), np.empty(count, np.int64)
+    for operand in range(count):
+        row, place = code[at + operand // OPERANDS_PER_ROW], operand % OPERANDS_PER_ROW
+        numbers[operand] = row[ADDRESS + place * ADDRESS_SIZE]
+        offsets[operand] = _address(row, place, variables)
+    evaluate(arrays, numbers, offsets, code[at, 3:6], tables[code[at, 2] :])
+    return -(-count // OPERANDS_PER_ROW)
+
+
+@_leaf
+def run(code: Any, first: int, last: int, low: int, high: int, arrays: Any, tables: Any) -> None:
     """Interpret rows first .. last - 1 of a program.
 
     low, high  iterations of a parallel loop at `first` that are ours; ignored by other loops
     arrays     flat arrays that operands name by number
+    tables     vector code of all maps
     """
     variables = np.zeros(DEPTH, np.int64)
     at = first
@@ -317,6 +360,9 @@ def run(code: Any, first: int, last: int, low: int, high: int, arrays: Any) -> N
             variables[p[0]] += 1
             end = high if p[2] == 1 else p[1]
             at = p[3] if variables[p[0]] < end else at + 1
+            continue
+        if op == MAP:
+            at += _map(code, at, variables, arrays, tables)
             continue
         x, y = arrays[row[ADDRESS]], arrays[row[ADDRESS + ADDRESS_SIZE]]
         i, j = _address(row, 0, variables), _address(row, 1, variables)
@@ -342,4 +388,6 @@ def run(code: Any, first: int, last: int, low: int, high: int, arrays: Any) -> N
             _add(x, i, y, j, p)
         elif op == ROW_SUM:
             _row_sum(x, i, y, j, p)
+        elif op == CHANNEL_SUM:
+            _channel_sum(x, i, y, j, p)
         at += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,6 +59,14 @@ class Ldms:
             raise LdmError(f"{end} B of {self.capacity_bytes} B LDM on every CPE")
         self.peak_bytes = max(self.peak_bytes, end)
         self.state[:, offset_bytes // 4 : end // 4] = UNWRITTEN
+
+    def view(self, at: int, shape: Sequence[int], strides: Sequence[int]) -> F32:
+        """Floats of all CPEs from element `at` on: (cpes, *shape), writable, without a check."""
+        words = self.floats.strides[0]
+        steps = (words, *(4 * int(stride) for stride in strides))
+        extents = (self.floats.shape[0], *(int(n) for n in shape))
+        found: F32 = np.lib.stride_tricks.as_strided(self.floats[:, at:], extents, steps)
+        return found
 
     def require(self, box: Box, verb: str) -> None:
         """Every word must be readable."""

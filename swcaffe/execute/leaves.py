@@ -11,11 +11,12 @@ import numpy as np
 from swcaffe.arrays import I64
 from swcaffe.errors import DeadlockError
 from swcaffe.execute.ldm import Box, Ldms
-from swcaffe.execute.lockstep import kernels
+from swcaffe.execute.lockstep import kernels, windows
 from swcaffe.ir.intrinsic import Intrinsic
 from swcaffe.ir.intrinsics.elementwise import Add, Broadcast, RowSum
 from swcaffe.ir.intrinsics.fill import Zero, ZeroOutside
 from swcaffe.ir.intrinsics.im2col import Col2im, Im2col, Windows
+from swcaffe.ir.intrinsics.map import ChannelSum, Map
 from swcaffe.ir.intrinsics.mesh_gemm import RlcGemm, Widen, matrix
 from swcaffe.machine.events import Counters
 from swcaffe.machine.spec import Machine
@@ -110,8 +111,45 @@ def _row_sum(call: Call) -> None:
     kernels.row_sum(call.ldms.floats, target.at, source.at, source.extents, source.strides)
 
 
-def _windows(windows: Windows) -> I64:
-    pairs = (windows.out, windows.kernel, windows.stride, windows.dilation, windows.shift)
+def _map(call: Call) -> None:
+    """The code on all CPEs at once; what a CPE has no part of is computed and not stored."""
+    op = call.intrinsic
+    assert isinstance(op, Map), "leaf table"
+    targets, sources = call.boxes[: op.results], call.boxes[op.results :]
+    axes = len(targets[0].buffer.shape)
+    shape = targets[0].extents.max(axis=0)[-axes:]
+    valid = np.ones((call.machine.mesh.cpes, *shape), bool)
+    for axis, size in enumerate(shape):
+        inside = np.arange(size) < targets[0].extents[:, [axis - axes]]
+        valid &= inside.reshape(-1, *(size if d == axis else 1 for d in range(axes)))
+    views = []
+    for box, span in zip(sources, op.spans, strict=True):
+        own = box.strides[-len(box.buffer.shape) :]
+        steps = [own[span.index(d)] if d in span else 0 for d in range(axes)]
+        views.append(call.ldms.view(box.at, shape, steps))
+    values = op.code.evaluate(views)
+    for box, value in zip(targets, values, strict=True):
+        view = call.ldms.view(box.at, shape, box.strides[-axes:].tolist())
+        np.copyto(view, value, where=valid)
+
+
+def _channel_sum(call: Call) -> None:
+    op = call.intrinsic
+    assert isinstance(op, ChannelSum), "leaf table"
+    target, source = call.boxes
+    axes = len(source.buffer.shape)
+    kernels.channel_sum(
+        call.ldms.floats,
+        target.at,
+        source.at,
+        source.extents,
+        source.strides,
+        len(source.strides) - axes + op.axis,
+    )
+
+
+def _windows(w: Windows) -> I64:
+    pairs = (w.out, w.kernel, w.stride, w.dilation, w.shift)
     return np.array([value for pair in pairs for value in pair], np.int64)
 
 
@@ -122,7 +160,7 @@ def _im2col(call: Call) -> None:
     w = _windows(op.windows)
     mesh, factors = call.machine.mesh, dict(op.first.terms)
     row, col = np.divmod(np.arange(mesh.cpes), mesh.cols)
-    kernels.im2col(
+    windows.im2col(
         call.ldms.floats,
         columns.at,
         columns.strides,
@@ -140,7 +178,7 @@ def _col2im(call: Call) -> None:
     assert isinstance(op, Col2im), "leaf table"
     strip, columns = call.boxes
     w = _windows(op.windows)
-    kernels.col2im(
+    windows.col2im(
         call.ldms.floats, strip.at, strip.strides, columns.at, columns.strides[1:], strip.extents, w
     )
 
@@ -153,6 +191,8 @@ LEAVES: dict[type[Intrinsic], Callable[[Call], None]] = {
     Broadcast: _broadcast,
     Add: _add,
     RowSum: _row_sum,
+    Map: _map,
+    ChannelSum: _channel_sum,
     Im2col: _im2col,
     Col2im: _col2im,
 }

@@ -54,7 +54,7 @@ class CoreGroups:
         def work(worker: int) -> None:
             arrays = (*params, self.shared, self.private[worker], self.ldm[worker])
             low, high = bounds[worker], bounds[worker + 1]
-            run(flat.code, segment.first, segment.last, low, high, arrays)
+            run(flat.code, segment.first, segment.last, low, high, arrays, flat.tables)
 
         if workers == 1 or self._pool is None:
             work(0)

@@ -14,7 +14,7 @@ __all__ = ["TEMPLATES", "Template", "template_for"]
 
 
 class Template(ABC):
-    """One family of schedules for one operator class."""
+    """One family of schedules, for one operator class unless it files itself under several."""
 
     name: ClassVar[str]
     op_class: ClassVar[type[Operator]]

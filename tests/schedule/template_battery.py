@@ -19,12 +19,17 @@ def template(op: Operator, name: str) -> Template:
     return next(t for t in TEMPLATES[type(op)] if t.name == name)
 
 
+SQUARES = {"history", "gradients", "steps", "v", "variance"}
+"""Operands that are sums of squares."""
+
+
 def random_arrays(op: Operator, seed: int = 7) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Normal inputs, and outputs that hold something already."""
+    """Normal inputs, squares where they must be, and outputs that hold something already."""
     rng = np.random.default_rng(seed)
 
     def draw(operands):
-        return [rng.standard_normal(o.shape).astype(np.float32) for o in operands]
+        values = [(o, rng.standard_normal(o.shape).astype(np.float32)) for o in operands]
+        return [value * value if o.name in SQUARES else value for o, value in values]
 
     return draw(op.inputs), draw(op.outputs)
 

@@ -19,12 +19,11 @@ __all__ = [
     "WRITTEN",
     "add",
     "broadcast",
+    "channel_sum",
     "claim",
     "clear",
     "clear_outside",
-    "col2im",
     "first_not",
-    "im2col",
     "move",
     "rlc_gemm",
     "row_sum",
@@ -315,67 +314,21 @@ def row_sum(ldm: Any, target: int, source: int, extents: Any, strides: Any) -> N
 
 
 @_leaf
-def im2col(
-    ldm: Any,
-    matrix: int,
-    matrix_strides: Any,
-    matrix_extents: Any,
-    first: Any,
-    strip: int,
-    strip_strides: Any,
-    extents: Any,
-    w: Any,
+def channel_sum(
+    ldm: Any, target: int, source: int, extents: Any, strides: Any, channel: int
 ) -> None:
-    """Windows of strips (channels, images, rows, cols); w: out, kernel, stride, dilation, shift.
-
-    matrix_strides, matrix_extents: rows, images, positions in the last three axes; first (cpes,):
-    row of the whole matrix that is row 0 of a CPE's block.
-    """
-    taps = w[2] * w[3]
+    """target[c] += the sum in double over all axes of a box but `channel`."""
     for cpe in range(ldm.shape[0]):
-        images, height, width = extents[cpe, 1], extents[cpe, 2], extents[cpe, 3]
-        for row in range(matrix_extents[cpe, 1]):
-            c, tap = (first[cpe] + row) // taps, (first[cpe] + row) % taps
-            y0 = tap // w[3] * w[6] + w[8]
-            x0 = tap % w[3] * w[7] + w[9]
-            for g in range(images):
-                to = matrix + row * matrix_strides[1] + g * matrix_strides[2]
-                plane = strip + c * strip_strides[0] + g * strip_strides[1]
-                for oy in range(w[0]):
-                    y = oy * w[4] + y0
-                    for ox in range(w[1]):
-                        x = ox * w[5] + x0
-                        value = np.float32(0)
-                        if 0 <= y < height and 0 <= x < width:
-                            value = ldm[cpe, plane + y * strip_strides[2] + x]
-                        ldm[cpe, to + oy * w[1] + ox] = value
-
-
-@_leaf
-def col2im(
-    ldm: Any, strip: int, strip_strides: Any, matrix: int, matrix_strides: Any, extents: Any, w: Any
-) -> None:
-    """The adjoint of im2col, each image element summed in double in order of taps."""
-    for cpe in range(ldm.shape[0]):
-        channels, images, height, width = extents[cpe]
-        plane_sums = np.zeros((height, width))
-        taps = w[2] * w[3]
+        e = extents[cpe].copy()
+        channels = e[channel]
+        e[channel] = 1
         for c in range(channels):
-            for g in range(images):
-                plane_sums[:] = 0
-                for tap in range(taps):
-                    y0 = tap // w[3] * w[6] + w[8]
-                    x0 = tap % w[3] * w[7] + w[9]
-                    at = (
-                        matrix + (c * w[2] * w[3] + tap) * matrix_strides[0] + g * matrix_strides[1]
-                    )
-                    for oy in range(w[0]):
-                        y = oy * w[4] + y0
-                        for ox in range(w[1]):
-                            x = ox * w[5] + x0
-                            if 0 <= y < height and 0 <= x < width:
-                                plane_sums[y, x] += ldm[cpe, at + oy * w[1] + ox]
-                plane = strip + c * strip_strides[0] + g * strip_strides[1]
-                for y in range(height):
-                    for x in range(width):
-                        ldm[cpe, plane + y * strip_strides[2] + x] = np.float32(plane_sums[y, x])
+            first = source + c * strides[channel]
+            total = np.float64(ldm[cpe, target + c])
+            for i in range(e[0]):
+                for j in range(e[1]):
+                    for k in range(e[2]):
+                        at = first + i * strides[0] + j * strides[1] + k * strides[2]
+                        for x in range(e[3]):
+                            total += ldm[cpe, at + x * strides[3]]
+            ldm[cpe, target + c] = np.float32(total)

@@ -182,4 +182,7 @@ class IndexedPlan(TaskPlan):
         if wrong:
             words[self._wrong_at] = 0
             name, count = self._what
-            raise DataError(f"{self.op}: value {wrong - 1} of {name} is not in 0 … {count - 1}")
+            raise DataError(
+                f"{self.op}: value {wrong - 1} of {name} is not in 0 … {count - 1}",
+                fix="correct the data, or make what is indexed larger",
+            )

@@ -33,6 +33,7 @@ __all__ = [
     "dot_tile",
     "outer_tile",
     "pack_cols",
+    "pack_pieces",
     "pack_rows",
     "sgemm_leaf",
 ]
@@ -59,6 +60,8 @@ COLS = _VECTORS * WIDTH
 DOT_FLOATS = -(-DOT_ROWS * DOT_COLS // WIDTH) * WIDTH
 """Words of a dot tile with its filling."""
 HALF = WIDTH // 2
+_FEW = 6
+"""Pieces of a panel's row up to which `pack_pieces` keeps their places in registers."""
 K_BLOCK = 256
 """Steps of k packed at once: a COLS-wide panel of B then fits the first-level cache."""
 M_BLOCK = 16 * ROWS
@@ -365,6 +368,62 @@ def dot_lines(
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 10), generate
+
+
+@_intrinsic  # type: ignore[untyped-decorator]
+def pack_pieces(
+    typing: Any, count: Any, rows: Any, images: Any, offsets: Any, sources: Any, places: Any,
+    panel: Any
+) -> Any:  # fmt: skip
+    """Fill a panel (rows, COLS) with `count` pieces a row, WIDTH words copied for each.
+
+    images   address; row r begins at images + 4 * int64 number r at the address `offsets`
+    sources  address of an int64 for each piece: its word behind the row's beginning
+    places   address of an int64 for each piece, ascending: its column in the panel
+
+    What a piece brings too many is overwritten by the next one, of the next row too; the panel
+    needs room for WIDTH words behind it.
+    """
+
+    def generate(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        count, rows, images, offsets, sources, places, panel = args
+
+        def entry(table: Any, number: Any) -> Any:
+            return _load(b, b.add(table, b.mul(number, _word(8))), _WORD)
+
+        def copy(start: Any, source: Any, row: Any, place: Any) -> None:
+            _store(b, _load(b, _element(b, start, source)), _element(b, row, place))
+
+        def every_row(pieces: Any) -> None:
+            with _Loop(b, rows, [panel]) as loop:
+                pieces(_element(b, images, entry(offsets, loop.index)), loop.values[0])
+                loop.next = [b.add(loop.values[0], _word(COLS * _FLOAT_BYTES))]
+
+        def many(start: Any, row: Any) -> None:
+            with _Loop(b, count, []) as loop:
+                copy(start, entry(sources, loop.index), row, entry(places, loop.index))
+
+        general, end = b.append_basic_block("general"), b.append_basic_block("end")
+        choice = b.switch(count, general)
+        for number in range(1, _FEW + 1):
+            block = b.append_basic_block(f"pieces{number}")
+            choice.add_case(_word(number), block)
+            b.position_at_end(block)
+            known = [(entry(sources, _word(i)), entry(places, _word(i))) for i in range(number)]
+
+            def few(start: Any, row: Any, known: Any = known) -> None:
+                for source, place in known:
+                    copy(start, source, row, place)
+
+            every_row(few)
+            b.branch(end)
+        b.position_at_end(general)
+        every_row(many)
+        b.branch(end)
+        b.position_at_end(end)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 7), generate
 
 
 @njit(nogil=True)

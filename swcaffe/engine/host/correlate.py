@@ -1,27 +1,28 @@
 """Convolution as one matrix product whose right side is packed straight from the images.
 
 The columns are the output positions of the whole batch, cut into chunks: one task each (and for
-each group). A task copies the images it meets (see images.py), packs panels of COLS positions by
+each group). A task copies the images it meets (see images.py; without padding and strides the
+images themselves serve), packs panels of COLS positions by
 vector moves, and multiplies all blocks of weights with them. No im2col matrix is ever in memory.
 The gradient to the data is the same with the roles of the channels exchanged and taps reversed.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from swcaffe.engine.host.images import LAYOUT, Axes, lay_out, piece_up
 from swcaffe.engine.host.native import carray, compiled, floats, words
 from swcaffe.engine.host.plans import Job, Scratch, split_evenly
 from swcaffe.engine.host.team import task
-from swcaffe.engine.host.vectors import copy_vector
-from swcaffe.kernels import COLS, ROWS, WIDTH, outer_tile
+from swcaffe.kernels import COLS, ROWS, WIDTH, outer_tile, pack_pieces
 
 __all__ = ["correlate", "correlate_values", "pack_job", "pack_weights", "pack_words"]
 
-DEPTH = 256
-"""Steps of k packed at once: a block of ROWS rows of weights stays in the first-level cache."""
-CHUNK_BYTES = 256 * 1024
+DEPTH = 400
+"""Steps of k packed at once: a block of ROWS rows of weights fits the first-level cache."""
+CHUNK_BYTES = 512 * 1024
 """Size of the im2col matrix that a task spares: its images then stay in the second-level cache."""
 TASKS = 16
 """Fewest tasks to aim at, so that a late thread costs little."""
@@ -77,27 +78,27 @@ def pack_job(words: dict[str, Any]) -> Job:
 
 @compiled
 def _pack_panel(
-    t: Any, channels: int, images: int, pieces: Any, first: int, last: int, to: int
+    t: Any, rows: int, images: int, end: int, pieces: Any, first: int, last: int, to: int
 ) -> None:
-    """Rows of a panel, one for each channel and tap, made of pieces first to last - 1."""
-    offsets = words(t.tap_offsets, t.taps)
-    count = last - first
-    source, place = pieces[0, first:last], pieces[2, first:last]
-    for c in range(channels):
-        for k in range(t.taps):
-            base = images + 4 * (c * t.pitch + offsets[k])
-            if count == 2:  # lines of at least a vector: no loop
-                copy_vector(base + 4 * source[0], to)
-                copy_vector(base + 4 * source[1], to + 4 * place[1])
-            elif count == 4:
-                copy_vector(base + 4 * source[0], to)
-                copy_vector(base + 4 * source[1], to + 4 * place[1])
-                copy_vector(base + 4 * source[2], to + 4 * place[2])
-                copy_vector(base + 4 * source[3], to + 4 * place[3])
-            else:
-                for p in range(count):
-                    copy_vector(base + 4 * source[p], to + 4 * place[p])
-            to += 4 * COLS
+    """Rows of a panel, one for each channel and tap, made of pieces first to last - 1.
+
+    Nothing is read from the address `end` on; 0 says that there is always room.
+    """
+    offsets = words(t.tap_offsets, rows)
+    sources, places = pieces[0, first:last], pieces[2, first:last]
+    reach = images + 4 * (offsets[rows - 1] + sources[last - first - 1] + WIDTH)
+    if end == 0 or reach <= end:
+        pack_pieces(
+            last - first, rows, images, t.tap_offsets, sources.ctypes.data, places.ctypes.data, to
+        )
+        return
+    out = floats(to, rows * COLS)
+    for r in range(rows):
+        for p in range(first, last):
+            length = pieces[3, p]
+            part = floats(images + 4 * (offsets[r] + pieces[0, p]), length)
+            for x in range(length):
+                out[r * COLS + pieces[2, p] + x] = part[x]
 
 
 @compiled
@@ -129,25 +130,30 @@ def correlate(table: Any, index: int, worker: int) -> None:
     first = chunk * t.chunk
     end = min(first + t.chunk, t.n * t.positions)
     n0, n1 = first // t.positions, (end - 1) // t.positions
+    plane = 4 * t.in0 * t.in1 * t.in2
     line = t.out1 * t.out2
-    top = first % t.positions // line
+    top = 0 if t.direct else first % t.positions // line
+    src_end = t.src + plane * t.n * t.groups * t.channels if t.direct else 0
     scratch = t.private + worker * t.private_bytes
     panel, tile = scratch + t.panels_at, scratch + t.tile_at
     pieces = words(scratch + t.pieces_at, 4 * t.chunk).reshape(4, t.chunk)
     rows_in = t.pitch // t.row_pitch
-    plane = 4 * t.in0 * t.in1 * t.in2
     ones = floats(panel, COLS)
     done = 0
     for block in range(t.blocks):
         c0 = block * t.block
         channels = min(t.block, t.channels - c0)
-        slot = channels * t.pitch
-        for n in range(n0, n1 + 1):
-            image = t.src + plane * ((n * t.groups + group) * t.channels + c0)
-            from_row = top * t.stride0 if n == n0 else 0
-            lay_out(t, image, channels, from_row, rows_in, scratch + 4 * (n - n0) * slot)
+        slot = t.groups * t.channels * t.pitch if t.direct else channels * t.pitch
+        images = t.src + plane * ((n0 * t.groups + group) * t.channels + c0)
+        if not t.direct:
+            for n in range(n0, n1 + 1):
+                image = images + plane * (n - n0) * t.groups * t.channels
+                from_row = top * t.stride0 if n == n0 else 0
+                lay_out(t, image, channels, from_row, rows_in, scratch + 4 * (n - n0) * slot)
+            images = scratch
         bias = t.has_bias if block == 0 else 0
         depth = channels * t.taps + bias
+        packed = panel + 4 * bias * COLS
         pitch0, pitch1 = t.stride0 * t.row_pitch, t.stride1 * t.line_pitch
         count = piece_up(t, first, end, slot, top, pitch0, pitch1, pieces)
         piece = 0
@@ -157,7 +163,7 @@ def correlate(table: Any, index: int, worker: int) -> None:
                 last += 1
             for x in range(bias * COLS):
                 ones[x] = 1
-            _pack_panel(t, channels, scratch, pieces, piece, last, panel + 4 * bias * COLS)
+            _pack_panel(t, depth - bias, images, src_end, pieces, piece, last, packed)
             piece = last
             n, place = q // t.positions, q % t.positions
             inside = q + COLS <= end and place + COLS <= t.positions
@@ -195,8 +201,9 @@ def correlate_values(axes: Axes, has_bias: bool) -> tuple[dict[str, Any], int, S
     line = axes.out_size[1] * axes.out_size[2]
     band = min(axes.out_size[0], (chunk - 1) // line + 2)
     images = min(axes.n, (chunk - 1) // axes.positions + 2)
-    pitch = axes.pitch(band)
-    copies = 4 * (images * block * pitch + WIDTH)
+    direct = axes.copies_nothing
+    pitch = math.prod(axes.in_size) if direct else axes.pitch(band)
+    copies = 0 if direct else 4 * (images * block * pitch + WIDTH)
     panel = 4 * (depth * COLS + WIDTH)
     panels_at = -(-copies // 64) * 64
     tile_at = panels_at + -(-panel // 64) * 64
@@ -207,6 +214,8 @@ def correlate_values(axes: Axes, has_bias: bool) -> tuple[dict[str, Any], int, S
         "block": block,
         "blocks": blocks,
         "pitch": pitch,
+        "direct": int(direct),
+        "tap_offsets": axes.channel_offsets(block, pitch),
         "has_bias": int(has_bias),
         "panels_at": panels_at,
         "tile_at": tile_at,

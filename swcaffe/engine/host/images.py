@@ -104,6 +104,12 @@ class Axes:
         rows = t0 * self.dilation[0] * self.row_pitch + t1 * self.dilation[1] * self.line_pitch
         return np.ascontiguousarray(rows + line, np.int64)
 
+    @property
+    def copies_nothing(self) -> bool:
+        """Whether an image's copy would be the image: its lines are whole and not split."""
+        whole = (self.lines, self.columns) == self.in_size[1:] and self.pad == (0, 0, 0)
+        return whole and self.phases == 1 and self.out_size[2] >= WIDTH
+
     def channel_offsets(self, channels: int, pitch: int, spare: int = 0) -> I64:
         """Word offset of each tap of each of some channels; the last `spare` times more."""
         offsets = np.arange(channels)[:, None] * pitch + self.tap_offsets()
@@ -168,7 +174,7 @@ def _split_line(t: Any, line_in: int, line: int, end: int) -> None:
             source, out = floats(line_in, t.in2), floats(base, t.columns)
             x = first
             if t.phases == 2:
-                while last - x >= WIDTH and 2 * x + skip + 2 * WIDTH <= t.in2:
+                while x < last and line_in + 4 * (2 * x + skip + 2 * WIDTH) <= end:
                     copy_even(line_in + 4 * (2 * x + skip), base + 4 * x)
                     x += WIDTH
             while x < last:

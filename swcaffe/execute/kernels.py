@@ -329,12 +329,12 @@ def _channel_sum(target: Any, t: int, source: Any, s: int, p: Any) -> None:
 def _map(code: Any, at: int, variables: Any, arrays: Any, tables: Any) -> int:
     """Vector code on the operands of the rows from `at` on; how many rows these are."""
     count: int = code[at, 1]
-    numbers, offsets = np.empty(count, np.int64), np.empty(count, np.int64)
+    operands = np.empty(count, np.int64)
     for operand in range(count):
         row, place = code[at + operand // OPERANDS_PER_ROW], operand % OPERANDS_PER_ROW
-        numbers[operand] = row[ADDRESS + place * ADDRESS_SIZE]
-        offsets[operand] = _address(row, place, variables)
-    evaluate(arrays, numbers, offsets, code[at, 3:6], tables[code[at, 2] :])
+        array = arrays[row[ADDRESS + place * ADDRESS_SIZE]]
+        operands[operand] = array.ctypes.data + 4 * _address(row, place, variables)
+    evaluate(operands, code[at, 3:6], tables[code[at, 2] :])
     return -(-count // OPERANDS_PER_ROW)
 
 

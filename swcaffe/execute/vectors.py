@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numba import njit
 
-from swcaffe.arrays import F64, I64, Shape
+from swcaffe.arrays import F64, Shape
 from swcaffe.execute.rows import move
 from swcaffe.ir.buffer import Region, strides
 from swcaffe.ir.intrinsics.map import Map
@@ -46,7 +46,7 @@ Layout: TypeAlias = tuple[Shape, list[Shape]]
 
 
 def encode(intrinsic: Map, args: tuple[Region, ...]) -> tuple[Shape, list[int]]:
-    """(extents, table): code, constants as bits of doubles, strides of results and arguments."""
+    """(extents, table): code, constants as bits of doubles, operands' strides in bytes."""
     code = intrinsic.code
     extents, steps = _merge(_layout(intrinsic, args))
     table = [code.inputs, len(code.constants), len(code.steps), len(code.results), _values(code)]
@@ -57,7 +57,7 @@ def encode(intrinsic: Map, args: tuple[Region, ...]) -> tuple[Shape, list[int]]:
         table += [numbers[step.op], *step.operands, *[0] * (STEP - 1 - len(step.operands))]
     table += code.results
     for operand in steps:
-        table += operand
+        table += [4 * stride for stride in operand]
     return extents, table
 
 
@@ -94,111 +94,110 @@ _leaf = njit(nogil=True, cache=True)
 
 
 @_leaf
-def _step(op: int, r: Any, a: Any, b: Any, c: Any, d: Any, n: int) -> None:
-    """r = op(a, b, c, d), rows of n elements."""
+def _step(op: int, v: Any, r: int, a: int, b: int, c: int, d: int, n: int) -> None:
+    """v[r] = op(v[a], v[b], v[c], v[d]) on n elements of registers v."""
     if op == _ADD:
         for x in range(n):
-            r[x] = a[x] + b[x]
+            v[r, x] = v[a, x] + v[b, x]
     elif op == _SUB:
         for x in range(n):
-            r[x] = a[x] - b[x]
+            v[r, x] = v[a, x] - v[b, x]
     elif op == _MUL:
         for x in range(n):
-            r[x] = a[x] * b[x]
+            v[r, x] = v[a, x] * v[b, x]
     elif op == _MAX:
         for x in range(n):
-            r[x] = a[x] if a[x] > b[x] or a[x] != a[x] else b[x]
+            left, right = v[a, x], v[b, x]
+            v[r, x] = right if left <= right or right != right else left
     elif op == _MIN:
         for x in range(n):
-            r[x] = a[x] if a[x] < b[x] or a[x] != a[x] else b[x]
+            left, right = v[a, x], v[b, x]
+            v[r, x] = right if left >= right or right != right else left
     elif op == _WHERE_POSITIVE:
         for x in range(n):
-            r[x] = b[x] if a[x] > 0 else c[x]
+            left, right = v[b, x], v[c, x]
+            v[r, x] = left if v[a, x] > 0 else right
     elif op == _WHERE_LESS:
         for x in range(n):
-            r[x] = c[x] if a[x] < b[x] else d[x]
+            left, right = v[c, x], v[d, x]
+            v[r, x] = left if v[a, x] < v[b, x] else right
+    elif op == _DIV:
+        for x in range(n):
+            v[r, x] = np.divide(v[a, x], v[b, x])
     else:
-        _function(op, r, a, b, n)
+        _function(op, v, r, a, b, n)
 
 
 @_leaf
-def _function(op: int, r: Any, a: Any, b: Any, n: int) -> None:
-    """The steps that are not one instruction."""
-    if op == _DIV:
+def _function(op: int, v: Any, r: int, a: int, b: int, n: int) -> None:
+    """The steps that call the host's library."""
+    if op == _SQRT:
         for x in range(n):
-            r[x] = np.divide(a[x], b[x])
-    elif op == _SQRT:
-        for x in range(n):
-            r[x] = np.sqrt(a[x])
+            v[r, x] = np.sqrt(v[a, x])
     elif op == _EXPM1:
         for x in range(n):
-            r[x] = np.expm1(a[x])
+            v[r, x] = np.expm1(v[a, x])
     elif op == _TANH:
         for x in range(n):
-            r[x] = np.tanh(a[x])
+            v[r, x] = np.tanh(v[a, x])
     elif op == _POWER:
         for x in range(n):
-            r[x] = a[x] ** b[x]
+            v[r, x] = v[a, x] ** v[b, x]
 
 
 @_leaf
-def _load(register: Any, source: Any, at: int, stride: int, n: int) -> None:
-    """Elements at, at + stride, …"""
-    if stride == 1:
-        move(register.ctypes.data, source.ctypes.data + 4 * at, n)
+def _load(v: Any, r: int, source: int, stride: int, n: int) -> None:
+    """Elements from a byte address on, `stride` bytes apart, into a register."""
+    register = v.ctypes.data + 4 * r * CHUNK
+    if stride == 4:
+        move(register, source, n)
     elif stride == 0:
-        register[:n] = source[at]
+        move(register, source, 1)
+        value = v[r, 0]
+        for x in range(n):
+            v[r, x] = value
     else:
         for x in range(n):
-            register[x] = source[at + x * stride]
+            move(register + 4 * x, source + x * stride, 1)
 
 
 @_leaf
-def _store(target: Any, at: int, stride: int, register: Any, n: int) -> None:
-    """Elements at, at + stride, …"""
-    if stride == 1:
-        move(target.ctypes.data + 4 * at, register.ctypes.data, n)
+def _store(target: int, stride: int, v: Any, r: int, n: int) -> None:
+    """A register to elements from a byte address on, `stride` bytes apart."""
+    register = v.ctypes.data + 4 * r * CHUNK
+    if stride == 4:
+        move(target, register, n)
     else:
         for x in range(n):
-            target[at + x * stride] = register[x]
+            move(target + x * stride, register + 4 * x, 1)
 
 
 @_leaf
-def evaluate(arrays: Any, numbers: I64, offsets: I64, extents: Any, table: I64) -> None:
-    """Run a table on operands: results first, each an array by number and an offset in it."""
+def evaluate(operands: Any, extents: Any, table: Any) -> None:
+    """Run a table on operands at these byte addresses: results, then arguments."""
     inputs, constants, steps, results = table[0], table[1], table[2], table[3]
     code = HEAD + constants
     stored = code + STEP * steps
     step_of = stored + results
-    registers = np.empty((table[4], CHUNK), np.float32)
+    v = np.empty((table[4], CHUNK), np.float32)
     values = table[HEAD:code].view(np.float64)
     for number in range(constants):
-        registers[inputs + number, :] = np.float32(values[number])
-    at = np.zeros(results + inputs, np.int64)
+        v[inputs + number, :] = np.float32(values[number])
     for i in range(extents[0]):
         for j in range(extents[1]):
-            for operand in range(results + inputs):
-                s = step_of + AXES * operand
-                at[operand] = offsets[operand] + i * table[s] + j * table[s + 1]
             for x in range(0, extents[2], CHUNK):
                 n = min(CHUNK, extents[2] - x)
                 for a in range(inputs):
-                    stride = table[step_of + AXES * (results + a) + 2]
-                    source = arrays[numbers[results + a]]
-                    _load(registers[a], source, at[results + a] + x * stride, stride, n)
+                    at = step_of + AXES * (results + a)
+                    stride = table[at + 2]
+                    offset = i * table[at] + j * table[at + 1] + x * stride
+                    _load(v, a, operands[results + a] + offset, stride, n)
                 for s in range(steps):
-                    row = table[code + STEP * s : code + STEP * s + STEP]
-                    a, b, c, d = row[1], row[2], row[3], row[4]
-                    _step(
-                        row[0],
-                        registers[inputs + constants + s],
-                        registers[a],
-                        registers[b],
-                        registers[c],
-                        registers[d],
-                        n,
-                    )
+                    row = code + STEP * s
+                    a, b, c, d = table[row + 1], table[row + 2], table[row + 3], table[row + 4]
+                    _step(table[row], v, inputs + constants + s, a, b, c, d, n)
                 for r in range(results):
-                    stride = table[step_of + AXES * r + 2]
-                    value = registers[table[stored + r]]
-                    _store(arrays[numbers[r]], at[r] + x * stride, stride, value, n)
+                    at = step_of + AXES * r
+                    stride = table[at + 2]
+                    offset = i * table[at] + j * table[at + 1] + x * stride
+                    _store(operands[r] + offset, stride, v, table[stored + r], n)

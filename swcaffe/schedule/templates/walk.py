@@ -125,8 +125,8 @@ def _buffers(part: Pass) -> int:
 
 
 def _stored(part: Pass) -> list[bool]:
-    """For each result, whether it needs a tile: sums of a stream take the stream's."""
-    return [bool(part.writes) or result >= len(part.reads) for result in part.code.results]
+    """For each result, whether it needs a tile: what a stream holds already does not."""
+    return [result >= len(part.reads) for result in part.code.results]
 
 
 def _streams(walk: Walk) -> int:

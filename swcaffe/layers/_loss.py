@@ -64,14 +64,16 @@ def check_labels(
         return
     counted = whole if ignored is None else whole[whole != ignored]
     low, high, first = counted.min(), counted.max(), int(np.argmax(wrong))
-    one_based = low >= 1 and high == classes
+    fix = "correct the data"
+    if low >= 1 and high == classes:
+        fix = f"is the {what} 1-based (1 … {classes})? Subtract 1 when converting the data"
+    elif high >= classes:  # not if it is NaN
+        fix += f", or give the layer more than {high:g} {'rows' if what == 'index' else 'classes'}"
     raise ItemError(
         f"{what} {flat[first]:g} of item {first // per_item} of the batch is not in "
         f"0 … {classes - 1}; those of this batch run from {low:g} to {high:g}",
         item=first // per_item,
-        fix=f"is the {what} 1-based (1 … {classes})? Subtract 1 when converting the data"
-        if one_based
-        else f"correct the data, or give the layer more than {high:g} classes",
+        fix=fix,
     )
 
 

@@ -122,6 +122,7 @@ def test_labels_that_are_no_class_are_named(name: str, kind: str, reference_engi
     with pytest.raises(DataError, match=message) as caught:
         one.forward()
     assert fix in caught.value.fix
+    assert ("more than" in caught.value.fix) == (name in ("too_large", "far"))
 
 
 def test_ignored_labels_may_be_anything_and_fractions_are_cut(reference_engine: Engine) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,6 +13,15 @@ from typing import TextIO
 from swcaffe.errors import DataError
 
 __all__ = ["JsonLines"]
+
+
+def _finite(value: object) -> object:
+    """The value with null for NaN and infinity, which JSON does not have."""
+    if isinstance(value, Mapping):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class JsonLines:
@@ -27,7 +37,7 @@ class JsonLines:
         """Write an event; single iterations are left out. Raises DataError for a full disk."""
         if event["event"] != "iteration":
             with self._explained():
-                self._file.write(json.dumps(event) + "\n")
+                self._file.write(json.dumps(_finite(event), allow_nan=False) + "\n")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,7 +63,8 @@ def _from_json(text: str, path: Path) -> _Curves:
                 curves.add("lr", event["iteration"], event["lr"])
             for name, value in event["outputs"].items():
                 first = value[0] if isinstance(value, list) else value
-                curves.add(f"{event['event']} {name}", event["iteration"], first)
+                number_or_nan = math.nan if first is None else first
+                curves.add(f"{event['event']} {name}", event["iteration"], number_or_nan)
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise DataError(
                 f"not a training event: {error!r}",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import resource
 import signal
@@ -17,6 +19,7 @@ from swcaffe.cli.main import main
 from swcaffe.data.database import create_database
 from swcaffe.data.datum import raw_value
 from swcaffe.errors import DataError
+from swcaffe.report.curves import read_curves
 
 NET = """
 layer {{ name: "data" type: "Data" top: "data" top: "label"
@@ -104,6 +107,19 @@ def test_a_json_log_on_a_full_disk_is_explained() -> None:
     lines = JsonLines(Path("/dev/full"))
     with lines, pytest.raises(DataError, match="cannot write /dev/full: No space left"):
         lines({"event": "train", "iteration": 0})
+
+
+def test_json_lines_stay_json_when_losses_do_not_stay_numbers(tmp_path: Path) -> None:
+    outputs = {"loss": math.nan, "scores": [1.0, math.inf]}
+    with JsonLines(tmp_path / "log.json") as lines:
+        lines({"event": "train", "iteration": 0, "lr": 0.1, "loss": 2.0, "outputs": {"loss": 2.0}})
+        lines({"event": "train", "iteration": 3, "lr": 0.1, "loss": math.nan, "outputs": outputs})
+    last = (tmp_path / "log.json").read_text().splitlines()[-1]
+    assert "NaN" not in last and "Infinity" not in last
+    assert json.loads(last)["outputs"] == {"loss": None, "scores": [1.0, None]}
+    curve = read_curves(tmp_path / "log.json")["train loss"]
+    assert curve.iterations == [0, 3]
+    assert curve.values[0] == 2.0 and math.isnan(curve.values[1])
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

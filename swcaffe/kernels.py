@@ -426,6 +426,30 @@ def pack_pieces(
     return types.void(*[types.int64] * 7), generate
 
 
+@_intrinsic  # type: ignore[untyped-decorator]
+def _transpose(typing: Any, source: Any, pitch: Any, target: Any, target_pitch: Any) -> Any:
+    """Transpose WIDTH rows of WIDTH words between two addresses, pitches in elements.
+
+    Each round interleaves the vectors of the first half with those of the second, lane by lane.
+    """
+
+    def generate(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        source, pitch, target, target_pitch = args
+        kind = ir.VectorType(ir.IntType(32), WIDTH)
+        mixed = [lane // 2 + lane % 2 * WIDTH for lane in range(2 * WIDTH)]
+        low, high = (ir.Constant(kind, mixed[h : h + WIDTH]) for h in (0, WIDTH))
+        starts = [_element(b, source, b.mul(_word(i), pitch)) for i in range(WIDTH)]
+        rows = [_load(b, start) for start in starts]
+        for _ in range(WIDTH.bit_length() - 1):
+            pairs = zip(rows[:HALF], rows[HALF:], strict=True)
+            rows = [b.shuffle_vector(x, y, half) for x, y in pairs for half in (low, high)]
+        for i, row in enumerate(rows):
+            _store(b, row, _element(b, target, b.mul(_word(i), target_pitch)))
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 4), generate
+
+
 @njit(nogil=True)
 def pack_rows(a: Any, m: int, k: int, a_row: int, a_col: int, out: Any) -> None:
     """Copy A (m, k) to blocks of ROWS rows, each block packed as (k, its rows)."""
@@ -433,14 +457,32 @@ def pack_rows(a: Any, m: int, k: int, a_row: int, a_col: int, out: Any) -> None:
         rows = min(ROWS, m - i0)
         at = i0 * k
         for p in range(k):
-            for i in range(rows):
-                out[at + p * rows + i] = a[(i0 + i) * a_row + p * a_col]
+            if a_row == 1:
+                line = a[i0 + p * a_col :]
+                for i in range(rows):
+                    out[at + p * rows + i] = line[i]
+            else:
+                for i in range(rows):
+                    out[at + p * rows + i] = a[(i0 + i) * a_row + p * a_col]
 
 
 @njit(nogil=True)
 def pack_cols(b: Any, k: int, n: int, b_row: int, b_col: int, out: Any) -> None:
     """Copy B (k, n), n up to COLS, to one panel (k, COLS) filled up with zeros."""
-    for p in range(k):
+    if b_col == 1 and n == COLS:
+        for p in range(k):
+            line, row = b[p * b_row : p * b_row + COLS], out[p * COLS : (p + 1) * COLS]
+            for j in range(COLS):
+                row[j] = line[j]
+        return
+    done = 0
+    if b_row == 1 and n == COLS:
+        done = k - k % WIDTH
+        for p in range(0, done, WIDTH):
+            for j in range(0, COLS, WIDTH):
+                source, target = b[p + j * b_col :], out[p * COLS + j :]
+                _transpose(source.ctypes.data, b_col, target.ctypes.data, COLS)
+    for p in range(done, k):
         for j in range(n):
             out[p * COLS + j] = b[p * b_row + j * b_col]
         for j in range(n, COLS):

@@ -63,10 +63,10 @@ def _products(left: Any, right: Any) -> Any:
 
 
 @regrouped
-def _normal_products(diff: Any, src: Any, mean: Any, deviation: Any) -> Any:
+def _apart_products(diff: Any, src: Any, mean: Any) -> Any:
     total = 0.0
     for x in range(len(diff)):
-        total += np.float64(diff[x] * ((src[x] - mean) / deviation))
+        total += np.float64(diff[x] * (src[x] - mean))
     return total
 
 
@@ -87,11 +87,11 @@ def norm_forward(table: Any, index: int, worker: int) -> None:
                 total += _squares(_line(t, t.src, n, c), means[c])
             variances[c] = np.float32(total / count)
         mean = means[c]
-        deviation = math.sqrt(variances[c] + np.float32(t.eps))
+        scale = np.float32(1) / math.sqrt(variances[c] + np.float32(t.eps))
         for n in range(t.outer):
             src, dst = _line(t, t.src, n, c), _line(t, t.dst, n, c)
             for x in range(t.inner):
-                dst[x] = (src[x] - mean) / deviation
+                dst[x] = (src[x] - mean) * scale
 
 
 @task(LAYOUT)
@@ -100,26 +100,27 @@ def norm_backward(table: Any, index: int, worker: int) -> None:
     t = carray(table, 1)[0]
     variances = floats(t.variance, t.channels)
     for c in range(index * t.part, min((index + 1) * t.part, t.channels)):
-        deviation = math.sqrt(variances[c] + np.float32(t.eps))
+        scale = np.float32(1) / math.sqrt(variances[c] + np.float32(t.eps))
         if not t.of_batch:
             for n in range(t.outer):
                 diff, out = _line(t, t.diff_dst, n, c), _line(t, t.diff_src, n, c)
                 for x in range(t.inner):
-                    out[x] = diff[x] / deviation
+                    out[x] = diff[x] * scale
             continue
         mean = floats(t.mean, t.channels)[c]
         total, along = 0.0, 0.0
         for n in range(t.outer):
             diff, src = _line(t, t.diff_dst, n, c), _line(t, t.src, n, c)
             total += _sum(diff)
-            along += _normal_products(diff, src, mean, deviation)
+            along += _apart_products(diff, src, mean)
         count = np.float64(t.outer * t.inner)
-        common, slope = np.float32(total / count), np.float32(along / count)
+        common = np.float32(total / count)
+        slope = np.float32(along / count) * scale * scale
         for n in range(t.outer):
             diff, src = _line(t, t.diff_dst, n, c), _line(t, t.src, n, c)
             out = _line(t, t.diff_src, n, c)
             for x in range(t.inner):
-                out[x] = (diff[x] - common - (src[x] - mean) / deviation * slope) / deviation
+                out[x] = (diff[x] - common - (src[x] - mean) * slope) * scale
 
 
 @task(LAYOUT)

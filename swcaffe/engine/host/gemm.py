@@ -35,6 +35,8 @@ LAYOUT = fields(
 )
 DEPTH = 512
 """Steps of k at once; a block of A then stays in the first-level cache."""
+WIDE = 256
+"""Columns of a block of packed products: its panels stay in the second-level cache."""
 TASKS = 16
 """Fewest tasks to aim at."""
 
@@ -105,19 +107,23 @@ def packed_product(table: Any, index: int, worker: int) -> None:
     b_row, b_col = (1, t.k) if t.trans_b else (t.n, 1)
     i0, j0 = index % t.row_blocks * t.height, index // t.row_blocks * t.width
     height, width = min(t.height, t.m - i0), min(t.width, t.n - j0)
-    panel = t.private + worker * t.private_bytes
-    packed = floats(panel, t.depth * COLS)
-    tile = panel + t.tile_at
+    panels = t.private + worker * t.private_bytes
+    tile = panels + t.tile_at
     source = floats(t.b, t.k * t.n)
     _start(t, i0, j0, height, width)
     for k0 in range(0, t.k, t.depth):
         depth = min(t.depth, t.k - k0)
-        for j in range(j0, j0 + width, COLS):
-            cols = min(COLS, j0 + width - j)
-            pack_cols(source[k0 * b_row + j * b_col :], depth, cols, b_row, b_col, packed)
-            for i in range(i0, i0 + height, ROWS):
-                rows = min(ROWS, t.m - i)
-                left = t.shared + 4 * (i * t.k + k0 * rows)
+        size = depth * COLS
+        for j in range(0, width, COLS):
+            packed = floats(panels + 4 * (j // COLS) * size, size)
+            columns = source[k0 * b_row + (j0 + j) * b_col :]
+            pack_cols(columns, depth, min(COLS, width - j), b_row, b_col, packed)
+        for i in range(i0, i0 + height, ROWS):
+            rows = min(ROWS, t.m - i)
+            left = t.shared + 4 * (i * t.k + k0 * rows)
+            for j in range(j0, j0 + width, COLS):
+                cols = min(COLS, j0 + width - j)
+                panel = panels + 4 * ((j - j0) // COLS) * size
                 if cols == COLS:
                     outer_tile(rows, depth, left, panel, t.c + 4 * (i * t.n + j), t.n, 1)
                 else:
@@ -125,9 +131,9 @@ def packed_product(table: Any, index: int, worker: int) -> None:
                     _add_tile(t, tile, COLS, i, j, rows, cols)
 
 
-def _values(op: Gemm, unit_rows: int, unit_cols: int) -> tuple[dict[str, int], int]:
+def _values(op: Gemm, unit_rows: int, unit_cols: int, most: int) -> tuple[dict[str, int], int]:
     """Words of the table and the number of blocks of C, whose sides are whole tiles."""
-    width = -(-64 // unit_cols) * unit_cols
+    width = -(-most // unit_cols) * unit_cols
     columns = -(-op.n // width)
     height = split_evenly(op.m, -(-TASKS // max(1, columns)))
     height = min(-(-height // unit_rows), -(-256 // unit_rows)) * unit_rows
@@ -159,7 +165,7 @@ class DotProducts:
     def plan(self, op: Operator) -> Plan:
         """One job."""
         assert isinstance(op, Gemm), op
-        values, count = _values(op, DOT_ROWS, DOT_COLS)
+        values, count = _values(op, DOT_ROWS, DOT_COLS, 64)
         scratch = Scratch(0, 4 * DOT_FLOATS)
         jobs = [Job(dot_products, count)]
         return TaskPlan(op, self.name, self.workspace, jobs, LAYOUT, values, scratch=scratch)
@@ -181,8 +187,8 @@ class PackedProduct:
     def plan(self, op: Operator) -> Plan:
         """Pack a, then multiply."""
         assert isinstance(op, Gemm), op
-        values, count = _values(op, ROWS, COLS)
-        tile_at = 4 * DEPTH * COLS
+        values, count = _values(op, ROWS, COLS, WIDE)
+        tile_at = 4 * DEPTH * values["width"]
         values["tile_at"] = tile_at
         scratch = Scratch(4 * op.m * op.k, tile_at + 4 * ROWS * COLS)
         jobs = [Job(pack_left, -(-op.m // ROWS)), Job(packed_product, count)]

@@ -12,6 +12,9 @@ SwcaffeError
 ├── NumericsError         NaN or infinity where none may be
 ├── EngineError           an engine, fidelity or operator that does not exist
 ├── ScheduleError         a schedule step or template that refuses
+├── ParallelError         ranks of one run that fail each other           exit code 70
+│   ├── PeerTimeoutError  a rank that stays silent for too long           exit code 72
+│   └── DesyncError       ranks that do different things at one time      exit code 73
 └── ProgramError          a tensor program that breaks a rule of the machine
     ├── LdmError          capacity exceeded, uninitialised or unfinished data read
     └── DeadlockError     CPEs that wait for each other for ever
@@ -26,11 +29,14 @@ from difflib import get_close_matches
 __all__ = [
     "DataError",
     "DeadlockError",
+    "DesyncError",
     "EngineError",
     "LdmError",
     "NetError",
     "NumericsError",
+    "ParallelError",
     "ParameterError",
+    "PeerTimeoutError",
     "ProgramError",
     "PrototxtError",
     "ScheduleError",
@@ -114,6 +120,24 @@ class EngineError(SwcaffeError):
 
 class ScheduleError(SwcaffeError):
     """A schedule step or template that refuses; the message names the step."""
+
+
+class ParallelError(SwcaffeError):
+    """Ranks of one run that fail each other; the message names them."""
+
+    exit_code = 70
+
+
+class PeerTimeoutError(ParallelError):
+    """A rank that stays silent for longer than the limit."""
+
+    exit_code = 72
+
+
+class DesyncError(ParallelError):
+    """Ranks that do different things at one time: collectives skipped or out of order."""
+
+    exit_code = 73
 
 
 class ProgramError(SwcaffeError):

@@ -451,12 +451,21 @@ def _transpose(typing: Any, source: Any, pitch: Any, target: Any, target_pitch: 
 
 
 @njit(nogil=True)
-def pack_rows(a: Any, m: int, k: int, a_row: int, a_col: int, out: Any) -> None:
-    """Copy A (m, k) to blocks of ROWS rows, each block packed as (k, its rows)."""
+def pack_rows(a: Any, m: int, k: int, a_row: int, a_col: int, out: Any, room: int) -> None:
+    """Copy A (m, k) to blocks of ROWS rows, each block packed as (k, its rows).
+
+    Up to `room` rows may be read, which are at least m.
+    """
     for i0 in range(0, m, ROWS):
         rows = min(ROWS, m - i0)
-        at = i0 * k
-        for p in range(k):
+        at, done = i0 * k, 0
+        if a_col == 1 and rows <= WIDTH and i0 + WIDTH <= room:
+            # a row of the packed block is shorter than a vector: the next one overwrites the rest
+            done = (k - 1) // WIDTH * WIDTH
+            for p in range(0, done, WIDTH):
+                source, target = a[i0 * a_row + p :], out[at + p * rows :]
+                _transpose(source.ctypes.data, a_row, target.ctypes.data, rows)
+        for p in range(done, k):
             if a_row == 1:
                 line = a[i0 + p * a_col :]
                 for i in range(rows):
@@ -507,7 +516,7 @@ def sgemm_leaf(
         for i0 in range(0, m, M_BLOCK):
             height = min(M_BLOCK, m - i0)
             start = i0 * a_row_stride + p0 * a_col_stride
-            pack_rows(a[start:], height, depth, a_row_stride, a_col_stride, packed_a)
+            pack_rows(a[start:], height, depth, a_row_stride, a_col_stride, packed_a, m - i0)
             for j0 in range(0, n, COLS):
                 width = min(COLS, n - j0)
                 start = p0 * b_row_stride + j0 * b_col_stride

@@ -12,6 +12,7 @@ from swcaffe.engine.engine import Plan, Refusal
 from swcaffe.engine.host.native import carray, compiled, floats
 from swcaffe.engine.host.plans import Job, Scratch, TaskPlan, Workspace, fields, split_evenly
 from swcaffe.engine.host.team import task
+from swcaffe.engine.host.vectors import copy_vector
 from swcaffe.kernels import (
     COLS,
     DOT_COLS,
@@ -97,7 +98,18 @@ def pack_left(table: Any, index: int, worker: int) -> None:
     rows = min(ROWS, t.m - i0)
     source = floats(t.a, t.m * t.k)[i0 * a_row :]
     out = floats(t.shared + 4 * i0 * t.k, rows * t.k)
-    pack_rows(source, rows, t.k, a_row, a_col, out)
+    pack_rows(source, rows, t.k, a_row, a_col, out, t.m - i0)
+
+
+@compiled
+def _copy_rows(source: int, pitch: int, depth: int, width: int, panels: int) -> None:
+    """Deal rows of B to whole panels, row by row as they lie in memory."""
+    for p in range(depth):
+        row = source + 4 * p * pitch
+        for j in range(0, width, COLS):
+            target = panels + 4 * (j * depth + p * COLS)
+            for x in range(0, COLS, WIDTH):
+                copy_vector(row + 4 * (j + x), target + 4 * x)
 
 
 @task(LAYOUT)
@@ -114,7 +126,9 @@ def packed_product(table: Any, index: int, worker: int) -> None:
     for k0 in range(0, t.k, t.depth):
         depth = min(t.depth, t.k - k0)
         size = depth * COLS
-        for j in range(0, width, COLS):
+        whole = width // COLS * COLS if b_col == 1 else 0
+        _copy_rows(t.b + 4 * (k0 * t.n + j0), t.n, depth, whole, panels)
+        for j in range(whole, width, COLS):
             packed = floats(panels + 4 * (j // COLS) * size, size)
             columns = source[k0 * b_row + (j0 + j) * b_col :]
             pack_cols(columns, depth, min(COLS, width - j), b_row, b_col, packed)

@@ -1,9 +1,9 @@
 """Recurrent sequences: one job a step, whose tasks multiply with the state and finish their cells.
 
-A task owns some cells in all streams. Forward it takes dot products of the state with its rows of
-the weights, as both are contiguous. Backward it multiplies the gradients of the step behind with
-its columns of the weights, packed once for all steps, and leaves its own gradients packed for the
-step before. A task of its own between two jobs moves the table's word `step` on.
+The weights are packed once for all steps. A task owns COLS cells in all streams: forward it
+multiplies the carried state with the cells' rows of the weights and adds pre; backward it
+multiplies the gradients of the step behind with the cells' columns, and leaves its own packed for
+the step before. A task of its own between two jobs moves the table's word `step`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from swcaffe.engine.host.native import carray, compiled, floats
 from swcaffe.engine.host.plans import Job, Scratch, TaskPlan, Workspace, fields, split_evenly
 from swcaffe.engine.host.team import Task, task
 from swcaffe.engine.host.vectors import copy_vector
-from swcaffe.kernels import COLS, DOT_COLS, DOT_FLOATS, DOT_ROWS, ROWS, WIDTH, dot_tile, outer_tile
+from swcaffe.kernels import COLS, ROWS, WIDTH, outer_tile, pack_cols
 from swcaffe.operators.base import Operator
 from swcaffe.operators.recurrent import (
     LstmBackward,
@@ -33,10 +33,8 @@ __all__ = ["Recurrence", "Units"]
 
 LAYOUT = fields(
     "pre cont weights h0 c0 h c gates carried diff_h diff_pre diff_c diff_c0",
-    "steps n d gate_count block row_step step packed_bytes cells_at panels_at",
+    "steps n d gate_count row_step step packed_bytes cells_at panels_at",
 )
-TASKS = 16
-"""Tasks of a step to aim at."""
 HALF, ONE = np.float32(0.5), np.float32(1)
 
 
@@ -51,55 +49,60 @@ def _gate(row: int, t: Any, gate: int, c0: int, cells: int) -> Any:
     return floats(row + 4 * (gate * t.d + c0), cells)
 
 
+@compiled
+def _packed(t: Any, parity: int, r: int, depth: int) -> Any:
+    """(address, pitch) of stream r in rows packed as (depth, rows of a block)."""
+    first = r // t.row_step * t.row_step
+    pitch = min(t.row_step, t.n - first)
+    return t.shared + parity * t.packed_bytes + 4 * (first * depth + r - first), pitch
+
+
+@task(LAYOUT)
+def pack_rows_of_cells(table: Any, index: int, worker: int) -> None:
+    """Pack the rows of COLS cells of a gate as columns, zeros behind the last."""
+    t = carray(table, 1)[0]
+    blocks = (t.d + COLS - 1) // COLS
+    c0 = index % blocks * COLS
+    source = floats(t.weights, t.gate_count * t.d * t.d)[(index // blocks * t.d + c0) * t.d :]
+    panel = floats(t.shared + t.panels_at + 4 * index * t.d * COLS, t.d * COLS)
+    pack_cols(source, t.d, min(COLS, t.d - c0), 1, t.d, panel)
+
+
 @task(LAYOUT)
 def carry(table: Any, index: int, worker: int) -> None:
     """Go one step on, behind the last to the first; carried = cont * the state before."""
     t = carray(table, 1)[0]
     step = t.step + 1 if t.step + 1 < t.steps else 0
     t.step = step
-    size = t.n * t.d
     cont = floats(t.cont, t.steps * t.n)[step * t.n :]
-    before = floats(t.h + 4 * (step - 1) * size if step > 0 else t.h0, size)
-    carried = floats(t.carried + 4 * step * size, size)
+    before = t.h + 4 * (step - 1) * t.n * t.d if step > 0 else t.h0
     for r in range(t.n):
-        for x in range(r * t.d, (r + 1) * t.d):
-            carried[x] = cont[r] * before[x]
+        source = floats(before + 4 * r * t.d, t.d)
+        carried = floats(t.carried + 4 * (step * t.n + r) * t.d, t.d)
+        at, pitch = _packed(t, 0, r, t.d)
+        packed = floats(at, t.d * pitch)
+        for x in range(t.d):
+            carried[x] = cont[r] * source[x]
+        for x in range(t.d):
+            packed[x * pitch] = carried[x]
 
 
 @compiled
-def _tile(rows: int, cols: int, k: int, left: int, right: int, tile: int) -> None:
-    """A tile of dot products; `dot_tile` for vectors, a loop for shorter rows."""
-    if k >= WIDTH:
-        dot_tile(rows, cols, k, left, k, right, k, tile)
-        return
-    a, b, out = floats(left, rows * k), floats(right, cols * k), floats(tile, DOT_FLOATS)
-    for i in range(rows):
-        for j in range(cols):
-            total = np.float32(0)
-            for p in range(k):
-                total += a[i * k + p] * b[j * k + p]
-            out[i * DOT_COLS + j] = total
-
-
-@compiled
-def _add_state(t: Any, c0: int, cells: int, out: int, tile: int) -> None:
-    """Set the task's cells of all gates at `out` to pre + carried @ weights.T."""
-    row = t.gate_count * t.d
-    carried = t.carried + 4 * t.step * t.n * t.d
-    sums, size = floats(tile, DOT_FLOATS), t.steps * t.n * row
-    source, target = floats(t.pre, size), floats(out, size)
+def _add_state(t: Any, index: int, out: int, tile: int) -> None:
+    """Set COLS cells of all gates at `out` to pre + carried @ weights.T."""
+    c0, blocks = index * COLS, (t.d + COLS - 1) // COLS
+    cells, row = min(COLS, t.d - c0), t.gate_count * t.d
     for gate in range(t.gate_count):
-        for c in range(c0, c0 + cells, DOT_COLS):
-            cols = min(DOT_COLS, c0 + cells - c)
-            first = gate * t.d + c
-            for r in range(0, t.n, DOT_ROWS):
-                rows = min(DOT_ROWS, t.n - r)
-                left, right = carried + 4 * r * t.d, t.weights + 4 * first * t.d
-                _tile(rows, cols, t.d, left, right, tile)
-                for i in range(rows):
-                    at = (t.step * t.n + r + i) * row + first
-                    for j in range(cols):
-                        target[at + j] = source[at + j] + sums[i * DOT_COLS + j]
+        panel = t.shared + t.panels_at + 4 * (gate * blocks + index) * t.d * COLS
+        for r in range(0, t.n, t.row_step):
+            rows = min(t.row_step, t.n - r)
+            outer_tile(rows, t.d, t.shared + 4 * r * t.d, panel, tile, COLS, 0)
+            for i in range(rows):
+                at = 4 * ((t.step * t.n + r + i) * row + gate * t.d + c0)
+                source, target = floats(t.pre + at, cells), floats(out + at, cells)
+                sums = floats(tile + 4 * i * COLS, cells)
+                for x in range(cells):
+                    target[x] = source[x] + sums[x]
 
 
 @compiled
@@ -128,9 +131,9 @@ def _cells(t: Any, row: int, c0: int, cells: int, before: Any, cell: Any, h: Any
 def lstm_forward(table: Any, index: int, worker: int) -> None:
     """Some cells of a step."""
     t = carray(table, 1)[0]
-    c0 = index * t.block
-    cells = min(t.block, t.d - c0)
-    _add_state(t, c0, cells, t.gates, t.private + worker * t.private_bytes)
+    c0 = index * COLS
+    cells = min(COLS, t.d - c0)
+    _add_state(t, index, t.gates, t.private + worker * t.private_bytes)
     cont = floats(t.cont, t.steps * t.n)
     for r in range(t.n):
         at = t.step * t.n + r
@@ -146,9 +149,9 @@ def lstm_forward(table: Any, index: int, worker: int) -> None:
 def rnn_forward(table: Any, index: int, worker: int) -> None:
     """Some cells of a step."""
     t = carray(table, 1)[0]
-    c0 = index * t.block
-    cells = min(t.block, t.d - c0)
-    _add_state(t, c0, cells, t.h, t.private + worker * t.private_bytes)
+    c0 = index * COLS
+    cells = min(COLS, t.d - c0)
+    _add_state(t, index, t.h, t.private + worker * t.private_bytes)
     for r in range(t.n):
         h = floats(t.h + 4 * ((t.step * t.n + r) * t.d + c0), cells)
         for x in range(cells):
@@ -206,15 +209,13 @@ def _from_behind(t: Any, index: int, back: int) -> None:
 def _pack_row(t: Any, r: int, c0: int, cells: int) -> None:
     """Leave a stream's gradients of this step where the step before multiplies them."""
     depth = t.gate_count * t.d
-    first = r // t.row_step * t.row_step
-    rows = min(t.row_step, t.n - first)
-    packed = t.shared + t.step % 2 * t.packed_bytes + 4 * (first * depth + r - first)
+    packed, pitch = _packed(t, t.step % 2, r, depth)
     row = t.diff_pre + 4 * (t.step * t.n + r) * depth
     for gate in range(t.gate_count):
         k = gate * t.d + c0
-        source, out = floats(row + 4 * k, cells), floats(packed + 4 * k * rows, cells * rows)
+        source, out = floats(row + 4 * k, cells), floats(packed + 4 * k * pitch, cells * pitch)
         for x in range(cells):
-            out[x * rows] = source[x]
+            out[x * pitch] = source[x]
 
 
 @compiled
@@ -336,26 +337,26 @@ class Recurrence:
         assert isinstance(op, LstmForward | LstmBackward | RnnForward | RnnBackward), op
         gates = 4 if isinstance(op, LstmForward | LstmBackward) else 1
         values = {"steps": op.t, "n": op.n, "d": op.d, "gate_count": gates}
-        if isinstance(op, LstmForward | RnnForward):
-            block = -(-split_evenly(op.d, TASKS) // DOT_COLS) * DOT_COLS
-            values |= {"block": block, "step": op.t - 1}
-            step = lstm_forward if gates == 4 else rnn_forward
-            jobs = [Job(carry, 1), Job(step, -(-op.d // block))] * op.t
-            return self._plan(op, jobs, values, Scratch(0, 4 * DOT_FLOATS))
-        depth, panels = gates * op.d, -(-op.d // COLS)
+        ahead = isinstance(op, LstmForward | RnnForward)
+        blocks, depth = -(-op.d // COLS), op.d if ahead else gates * op.d
         packed = -(-4 * op.n * depth // 128) * 128
-        cells_at = 2 * packed
-        panels_at = cells_at + -(-4 * op.n * op.d // 128) * 128
+        cells_at = packed if ahead else 2 * packed
+        panels_at = cells_at if ahead else cells_at + -(-4 * op.n * op.d // 128) * 128
         values |= {"row_step": split_evenly(op.n, -(-op.n // ROWS)), "packed_bytes": packed}
-        values |= {"cells_at": cells_at, "panels_at": panels_at}
-        step = lstm_backward if gates == 4 else rnn_backward
-        jobs = [Job(pack_columns, panels), *[Job(go_back, 1), Job(step, panels)] * op.t]
-        scratch = Scratch(panels_at + 4 * panels * depth * COLS, 4 * op.n * COLS)
-        return self._plan(op, jobs, values, scratch)
-
-    def _plan(
-        self, op: Operator, jobs: list[Job], values: dict[str, int], scratch: Scratch
-    ) -> Plan:
+        values |= {"cells_at": cells_at, "panels_at": panels_at, "step": (op.t - 1) * ahead}
+        panel_bytes = 4 * blocks * gates * op.d * COLS
+        if ahead:
+            step = lstm_forward if gates == 4 else rnn_forward
+            jobs = [
+                Job(pack_rows_of_cells, gates * blocks),
+                *[Job(carry, 1), Job(step, blocks)] * op.t,
+            ]
+            private = 4 * ROWS * COLS
+        else:
+            step = lstm_backward if gates == 4 else rnn_backward
+            jobs = [Job(pack_columns, blocks), *[Job(go_back, 1), Job(step, blocks)] * op.t]
+            private = 4 * op.n * COLS
+        scratch = Scratch(panels_at + panel_bytes, private)
         return TaskPlan(op, self.name, self.workspace, jobs, LAYOUT, values, scratch=scratch)
 
 

@@ -451,10 +451,10 @@ def _transpose(typing: Any, source: Any, pitch: Any, target: Any, target_pitch: 
 
 
 @njit(nogil=True)
-def pack_rows(a: Any, m: int, k: int, a_row: int, a_col: int, out: Any, room: int) -> None:
+def pack_rows(a: Any, m: int, k: int, a_row: int, a_col: int, out: Any, room: int = 0) -> None:
     """Copy A (m, k) to blocks of ROWS rows, each block packed as (k, its rows).
 
-    Up to `room` rows may be read, which are at least m.
+    room  rows of A that may be read, if more than m
     """
     for i0 in range(0, m, ROWS):
         rows = min(ROWS, m - i0)

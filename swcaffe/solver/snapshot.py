@@ -3,11 +3,13 @@
 A state is Caffe's SolverState (iteration, name of the weight file, optimiser history) and, in a
 field that Caffe skips, ours: the seed and the state of every layer that has one (data position,
 random draws, carried hidden states). Weights are written first and the state that names them last,
-each beside its place and renamed, so the newest state on disk always has its weights.
+each beside its place and renamed, so the newest state on disk always has its weights; a digest of
+them in the state tells whether another run has overwritten them meanwhile.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import logging
 import os
@@ -24,9 +26,19 @@ from swcaffe.proto.binary import read as read_binary
 from swcaffe.proto.binary import write as write_binary
 from swcaffe.solver.state import SolverState
 
-__all__ = ["find_weights", "probe_prefix", "read_state", "write_state"]
+__all__ = [
+    "WEIGHTS_DIGEST",
+    "find_weights",
+    "probe_prefix",
+    "read_state",
+    "weights_digest",
+    "write_state",
+]
 
 log = logging.getLogger(__name__)
+
+WEIGHTS_DIGEST = "solver/weights"
+"""Key of the weights' digest in a state's extra arrays."""
 
 
 def probe_prefix(prefix: str, interval: int) -> None:
@@ -83,19 +95,42 @@ def write_state(path: Path, state: SolverState) -> None:
     write_binary(path, message, error=SnapshotError)
 
 
+def weights_digest(path: Path) -> Array:
+    """16 bytes that tell a weight file's content from any other's. Raises SnapshotError."""
+    digest = hashlib.blake2b(digest_size=16)
+    try:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except OSError as error:
+        raise SnapshotError(
+            f"cannot read weights {path}: {error.strerror}", fix="check the file"
+        ) from error
+    return np.frombuffer(digest.digest(), np.uint8)
+
+
 def find_weights(path: Path, state: SolverState) -> Path:
     """The weights that the state in `path` names, looked for beside it first.
 
-    So a pair of files that was moved or copied stays a pair. Raises SnapshotError.
+    So a pair of files that was moved or copied stays a pair. Raises SnapshotError if there are
+    none, or only a file that was damaged or overwritten since (states of Caffe cannot tell).
     """
     named = Path(state.learned_net)
-    beside = path.with_name(named.name)
-    if not named.is_file() and not beside.is_file():
+    found = [p for p in (path.with_name(named.name), named) if p.is_file()]
+    if not found:
         raise SnapshotError(
             f"{path} names the weights {named}, which do not exist",
             fix=f"put {named.name} beside it",
         )
-    return beside if beside.is_file() else named
+    digest = state.extra.get(WEIGHTS_DIGEST)
+    for candidate in found:
+        if digest is None or np.array_equal(weights_digest(candidate), digest):
+            return candidate
+    raise SnapshotError(
+        f"{path} names the weights {found[0]}, which are not those saved with it: the file is "
+        "damaged, or another run has written it since",
+        fix="resume from another snapshot, or restore the file",
+    )
 
 
 def read_state(path: Path) -> SolverState:

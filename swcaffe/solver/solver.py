@@ -26,8 +26,15 @@ from swcaffe.solver.actions import Action
 from swcaffe.solver.display import say, show_outputs, warn_of_repeats
 from swcaffe.solver.lr_policy import LearningRate
 from swcaffe.solver.numerics import first_non_finite
-from swcaffe.solver.snapshot import find_weights, probe_prefix, read_state, write_state
-from swcaffe.solver.spec import SolverNets, check_settings, solver_nets
+from swcaffe.solver.snapshot import (
+    WEIGHTS_DIGEST,
+    find_weights,
+    probe_prefix,
+    read_state,
+    weights_digest,
+    write_state,
+)
+from swcaffe.solver.spec import SolverNets, check_settings, solver_nets, weight_files
 from swcaffe.solver.state import SolverState
 from swcaffe.solver.update import Updater
 from swcaffe.streams import fresh_seed, stream
@@ -108,7 +115,7 @@ class Solver:
         self._shown_at = 0.0
         self._shown_iter = -1
         self._resumed = False
-        for path in _comma_lists(param.weights):
+        for path in weight_files(param):
             self.load_weights(path)
         say(57, "Solver scaffolding done.")
 
@@ -346,7 +353,9 @@ class Solver:
         save_weights(self.net, weights, diff=p.snapshot_diff)
         text = "Snapshotting solver state to %s file %s"
         log.info(text, kind, state, extra={"origin": "sgd_solver.cpp:284"})
-        write_state(Path(state), self.state(weights))
+        content = self.state(weights)
+        content.extra[WEIGHTS_DIGEST] = weights_digest(Path(weights))
+        write_state(Path(state), content)
         self._emit("snapshot", weights=weights, state=state)
         return Path(state)
 
@@ -390,7 +399,3 @@ class Solver:
                 k.removeprefix(prefix): v for k, v in state.extra.items() if k.startswith(prefix)
             }
             net.load_state(own, data=self.options.resume_data)
-
-
-def _comma_lists(entries: list[str]) -> list[str]:
-    return [part.strip() for entry in entries for part in entry.split(",") if part.strip()]

@@ -17,7 +17,7 @@ from swcaffe.proto.source_map import SourceMap
 from swcaffe.proto.upgrade import upgrade_net
 from swcaffe.solver.update import REGULARIZATIONS
 
-__all__ = ["SolverNets", "check_settings", "solver_nets"]
+__all__ = ["SolverNets", "check_settings", "solver_nets", "weight_files"]
 
 log = logging.getLogger(__name__)
 
@@ -166,3 +166,9 @@ def solver_nets(
         ),
         tuple(test.text for test in tests),
     )
+
+
+def weight_files(param: Message) -> list[str]:
+    """The caffemodels that the field `weights` names; each entry may be a comma list."""
+    parts = (part.strip() for entry in param.weights for part in entry.split(","))
+    return [part for part in parts if part]

@@ -321,3 +321,24 @@ def test_the_displayed_loss_is_averaged_from_each_call_on(files: Files, make: Ma
     assert losses[3] == pytest.approx(np.mean(raw[:4]))
     assert losses[5] == pytest.approx(np.mean(raw[2:6]))
     assert losses[6] == pytest.approx(raw[6])
+
+
+@pytest.mark.parametrize("snapshot_format", ["BINARYPROTO", "HDF5"])
+def test_weights_that_another_run_overwrote_are_not_taken_for_the_states_own(
+    files: Files, make: Make, snapshot_format: str
+) -> None:
+    first = make(files(f"snapshot_format: {snapshot_format}"))
+    state = first.snapshot()
+    weights_file = next(p for p in state.parent.iterdir() if ".caffemodel" in p.name)
+    kept = state.read_bytes()
+    first.net.params[0].blob.data[...] += 1
+    first.snapshot()  # the same names; then the state of the first snapshot comes back
+    state.write_bytes(kept)
+    with pytest.raises(SnapshotError, match="not those saved with it"):
+        first.restore(state)
+    content = bytearray(weights_file.read_bytes())
+    first.restore(first.snapshot())
+    content[len(content) // 2] ^= 1
+    weights_file.write_bytes(content)
+    with pytest.raises(SnapshotError, match="damaged"):
+        first.restore(state)

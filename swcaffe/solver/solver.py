@@ -395,7 +395,6 @@ class Solver:
                 net.reseed(seed)
         for i, net in enumerate((self.net, *self.test_nets)):
             prefix = f"{i}/"
-            own = {
-                k.removeprefix(prefix): v for k, v in state.extra.items() if k.startswith(prefix)
-            }
+            extra = state.extra.items()
+            own = {k.removeprefix(prefix): v for k, v in extra if k.startswith(prefix)}
             net.load_state(own, data=self.options.resume_data)

@@ -14,9 +14,10 @@ from typing import Any
 
 from swcaffe.engine.host.images import LAYOUT, Axes, lay_out, piece_up
 from swcaffe.engine.host.native import carray, compiled, floats, words
+from swcaffe.engine.host.pieces import pack_pieces
 from swcaffe.engine.host.plans import Job, Scratch, split_evenly
 from swcaffe.engine.host.team import task
-from swcaffe.kernels import COLS, ROWS, WIDTH, outer_tile, pack_pieces
+from swcaffe.kernels import COLS, ROWS, WIDTH, outer_tile
 
 __all__ = ["correlate", "correlate_values", "pack_job", "pack_weights", "pack_words"]
 

@@ -14,10 +14,11 @@ import numpy as np
 
 from swcaffe.engine.host.images import LAYOUT, Axes, lay_out
 from swcaffe.engine.host.native import carray, compiled, floats, regrouped, words
+from swcaffe.engine.host.pieces import dot_lines
 from swcaffe.engine.host.plans import Job, Scratch, split_evenly
 from swcaffe.engine.host.team import task
 from swcaffe.engine.host.vectors import copy_lanes, copy_words, zero_words
-from swcaffe.kernels import DOT_COLS, DOT_FLOATS, DOT_ROWS, HALF, WIDTH, dot_lines, dot_tile
+from swcaffe.kernels import DOT_COLS, DOT_FLOATS, DOT_ROWS, HALF, WIDTH, dot_tile
 
 __all__ = ["sum_parts", "weight_gradient", "weight_gradient_values"]
 

@@ -50,6 +50,8 @@ layer { name: "loss" type: "EuclideanLoss" bottom: "ip" bottom: "t" top: "loss" 
 """
 CHAINS = {
     "lrn_relu": ["LRN", "ReLU"],
+    "mvn_relu": ["MVN", "ReLU"],
+    "mvn_in_place_relu": ["+MVN", "ReLU"],
     "max_pool_relu": ["Pooling", "ReLU"],
     "relu_dropout": ["+ReLU", "Dropout"],
     "sigmoid_dropout": ["+Sigmoid", "Dropout"],

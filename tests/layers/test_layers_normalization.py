@@ -1,4 +1,4 @@
-"""LRN, BatchNorm, Scale, Bias, Dropout, Softmax."""
+"""LRN, MVN, BatchNorm, Scale, Bias, Dropout, Softmax."""
 
 from __future__ import annotations
 
@@ -54,6 +54,38 @@ def test_lrn_refuses_even_sizes_other_axes_and_working_in_place(reference_engine
         OneLayer(layer_text("LRN", "", 1), [np.zeros((2, 2))], reference_engine)
     assert not LAYERS.get("LRN").in_place
     assert not LAYERS.get("Eltwise").in_place
+
+
+@pytest.mark.parametrize("across", [False, True])
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("shape", [(2, 3, 2, 3), (2, 3, 4, 1, 2)])
+def test_mvn_standardises_planes_or_whole_images(
+    across: bool, scaled: bool, shape: tuple[int, ...], engine: Engine, rng
+) -> None:
+    axes = tuple(range(1 if across else 2, len(shape)))
+
+    def expected(x):
+        centred = x - x.mean(axes, keepdims=True)
+        return centred / (x.std(axes, keepdims=True) + 1e-4) if scaled else centred
+
+    check_layer(
+        "MVN",
+        f"mvn_param {{ across_channels: {str(across).lower()} "
+        f"normalize_variance: {str(scaled).lower()} eps: 1e-4 }}",
+        [rng.normal(loc=0.5, scale=2, size=shape)],
+        expected=expected,
+        engine=engine,
+        in_place=True,
+    )
+
+
+def test_mvn_gives_four_axes_and_wants_two(reference_engine: Engine) -> None:
+    one = OneLayer(layer_text("MVN", "", 1), [np.full((2, 3), 7.0)], reference_engine)
+    assert one.forward()[0].tolist() == np.zeros((2, 3, 1, 1)).tolist()
+    assert one.forward(np.zeros((0, 3, 2)))[0].shape == (0, 3, 2, 1)
+    assert one.backward([np.zeros((0, 3, 2, 1))])[0].shape == (0, 3, 2)
+    with pytest.raises(ShapeError, match="at least 2 axes"):
+        OneLayer(layer_text("MVN", "", 1), [np.zeros(3)], reference_engine)
 
 
 def normalise(x, eps=1e-5):

@@ -56,6 +56,7 @@ from swcaffe.operators.softmax import (
     SoftmaxLossBackward,
     SoftmaxLossForward,
 )
+from swcaffe.operators.standardize import StandardizeBackward, StandardizeForward
 from swcaffe.operators.stochastic_pooling import StochasticPoolForward
 
 CONV = ConvGeometry(2, 4, 6, (5, 4), (3, 2), (1, 2), (1, 0), (1, 1), 2)
@@ -110,6 +111,8 @@ OPERATORS: list[Operator] = [
     SoftmaxBackward(*VIEW),
     SoftmaxLossForward(*VIEW, ignore_label=1),
     SoftmaxLossBackward(*VIEW),
+    *(StandardizeForward(3, 4, 1e-3, flag) for flag in (True, False)),
+    *(StandardizeBackward(3, 4, flag) for flag in (True, False)),
     *(StochasticPoolForward(POOL, flag) for flag in (True, False)),
 ]
 

@@ -12,6 +12,8 @@ __all__ = [
     "ADD",
     "ADDRESS",
     "ADDRESS_SIZE",
+    "AVE_POOL",
+    "AVE_POOL_GRADIENT",
     "BROADCAST",
     "CHANNEL_SUM",
     "COL2IM",
@@ -25,6 +27,8 @@ __all__ = [
     "LOOP",
     "MAP",
     "MAX_PARAMS",
+    "MAX_POOL",
+    "MAX_POOL_GRADIENT",
     "OPERANDS",
     "OPERANDS_PER_ROW",
     "PANEL_GEMM",
@@ -51,7 +55,11 @@ __all__ = [
     MAP,
     CHANNEL_SUM,
     OPERANDS,
-) = range(15)
+    MAX_POOL,
+    MAX_POOL_GRADIENT,
+    AVE_POOL,
+    AVE_POOL_GRADIENT,
+) = range(19)
 
 DEPTH = 8
 """Loops that may be nested."""

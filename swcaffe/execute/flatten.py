@@ -20,6 +20,8 @@ from swcaffe.execute.codes import (
     ADD,
     ADDRESS,
     ADDRESS_SIZE,
+    AVE_POOL,
+    AVE_POOL_GRADIENT,
     BROADCAST,
     CHANNEL_SUM,
     COL2IM,
@@ -33,6 +35,8 @@ from swcaffe.execute.codes import (
     LOOP,
     MAP,
     MAX_PARAMS,
+    MAX_POOL,
+    MAX_POOL_GRADIENT,
     OPERANDS,
     OPERANDS_PER_ROW,
     PANEL_GEMM,
@@ -52,6 +56,7 @@ from swcaffe.ir.intrinsics.fill import Zero, ZeroOutside
 from swcaffe.ir.intrinsics.im2col import Col2im, Im2col, Windows
 from swcaffe.ir.intrinsics.map import ChannelSum, Map
 from swcaffe.ir.intrinsics.mesh_gemm import MeshGemm
+from swcaffe.ir.intrinsics.pooling import AvePool, AvePoolGradient, MaxPool, MaxPoolGradient
 from swcaffe.ir.layout import Layout, layout
 from swcaffe.ir.stmt import (
     Alloc,
@@ -308,6 +313,27 @@ def _channel_sum(intrinsic: Intrinsic, args: tuple[Region, ...]) -> list[Encoded
     return [(CHANNEL_SUM, [*kept, *axes[0], *axes[1]], args)]
 
 
+def _pool(intrinsic: Intrinsic, args: tuple[Region, ...]) -> list[Encoded]:
+    """Images and outputs are whole strips of some planes."""
+    assert isinstance(intrinsic, PoolIntrinsic), "encoder table"
+    w, code = intrinsic.strip, POOL_CODES[type(intrinsic)]
+    forward = isinstance(intrinsic, MaxPool | AvePool)
+    out, image = (args[0], args[-1]) if forward else (args[-1], args[0])
+    for region in args:
+        assert region.sizes[1:] == region.buffer.shape[1:], f"{region} is part of a strip"
+    pairs = (out.sizes[1:], image.sizes[1:], w.kernel, w.stride, w.shift)
+    parameters = [out.sizes[0], *(value for pair in pairs for value in pair)]
+    return [(code, [*parameters, w.first, *w.size, *w.pad], args)]
+
+
+PoolIntrinsic: TypeAlias = MaxPool | MaxPoolGradient | AvePool | AvePoolGradient
+POOL_CODES: dict[type[Intrinsic], int] = {
+    MaxPool: MAX_POOL,
+    MaxPoolGradient: MAX_POOL_GRADIENT,
+    AvePool: AVE_POOL,
+    AvePoolGradient: AVE_POOL_GRADIENT,
+}
+
 ENCODERS: dict[type[Intrinsic], Callable[[Intrinsic, tuple[Region, ...]], list[Encoded]]] = {
     MeshGemm: _gemm,
     Zero: lambda intrinsic, args: [_fill(args[0])],
@@ -318,6 +344,7 @@ ENCODERS: dict[type[Intrinsic], Callable[[Intrinsic, tuple[Region, ...]], list[E
     Add: _add,
     RowSum: _row_sum,
     ChannelSum: _channel_sum,
+    **dict.fromkeys(POOL_CODES, _pool),
 }
 """Intrinsic -> rows; a new intrinsic needs an entry here and a leaf in kernels."""
 

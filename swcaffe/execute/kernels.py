@@ -16,6 +16,7 @@ from swcaffe.execute.codes import (
     ADD,
     ADDRESS,
     ADDRESS_SIZE,
+    AVE_POOL,
     BROADCAST,
     CHANNEL_SUM,
     COL2IM,
@@ -27,6 +28,8 @@ from swcaffe.execute.codes import (
     IM2COL,
     LOOP,
     MAP,
+    MAX_POOL,
+    MAX_POOL_GRADIENT,
     OPERANDS_PER_ROW,
     PANEL_GEMM,
     PANEL_IM2COL,
@@ -34,6 +37,15 @@ from swcaffe.execute.codes import (
 )
 from swcaffe.execute.rows import clear, move
 from swcaffe.execute.vectors import evaluate
+from swcaffe.execute.windows import (
+    ave_pool,
+    ave_pool_gradient,
+    col2im,
+    im2col,
+    max_pool,
+    max_pool_gradient,
+    panel_im2col,
+)
 from swcaffe.kernels import (
     COLS,
     DOT_COLS,
@@ -142,86 +154,6 @@ def _row_sum(target: Any, t: int, source: Any, s: int, p: Any) -> None:
 
 
 @_leaf
-def _span(out: int, stride: int, offset: int, size: int) -> tuple[int, int]:
-    """Output positions o for which 0 <= o * stride + offset < size."""
-    low = 0 if offset >= 0 else -(offset // stride)
-    high = (size - 1 - offset) // stride + 1 if size > offset else 0
-    low = min(low, out)
-    return low, max(low, min(high, out))
-
-
-@_leaf
-def _im2col(matrix: Any, m: int, strip: Any, s: int, p: Any) -> None:
-    """p: channels, images, out, kernel, stride, dilation, shift, strip sizes, strides."""
-    channels, images, oh, ow, kh, kw = p[0], p[1], p[2], p[3], p[4], p[5]
-    to, source = matrix.ctypes.data + 4 * m, strip.ctypes.data + 4 * s
-    for c in range(channels):
-        for ky in range(kh):
-            y0 = ky * p[8] + p[10]
-            top, bottom = _span(oh, p[6], y0, p[12])
-            for kx in range(kw):
-                x0 = kx * p[9] + p[11]
-                left, right = _span(ow, p[7], x0, p[13])
-                row = ((c * kh + ky) * kw + kx) * p[17]
-                for g in range(images):
-                    out = row + g * p[18]
-                    plane = c * p[14] + g * p[15] + y0 * p[16] + x0
-                    clear(to + 4 * out, top * ow)
-                    clear(to + 4 * (out + bottom * ow), (oh - bottom) * ow)
-                    for y in range(top, bottom):
-                        at = out + y * ow
-                        first = plane + y * p[6] * p[16]
-                        clear(to + 4 * at, left)
-                        if p[7] == 1:
-                            move(to + 4 * (at + left), source + 4 * (first + left), right - left)
-                        else:
-                            for x in range(left, right):
-                                matrix[m + at + x] = strip[s + first + x * p[7]]
-                        clear(to + 4 * (at + right), ow - right)
-
-
-@_leaf
-def _panel_row(to: int, depth: int, at: int, source: int, count: int, zero: bool) -> None:
-    """Write `count` columns from `at` on of a matrix row in panels of COLS, (depth, COLS) each."""
-    while count > 0:
-        lane = at % COLS
-        part = min(count, COLS - lane)
-        target = to + 4 * (at // COLS * depth * COLS + lane)
-        if zero:
-            clear(target, part)
-        else:
-            move(target, source, part)
-        at, source, count = at + part, source + 4 * part, count - part
-
-
-@_leaf
-def _panel_im2col(matrix: Any, m: int, strip: Any, s: int, p: Any) -> None:
-    """_im2col at column stride 1, with the matrix in panels; p as there."""
-    channels, images, oh, ow, kh, kw = p[0], p[1], p[2], p[3], p[4], p[5]
-    depth = channels * kh * kw
-    source = strip.ctypes.data + 4 * s
-    for c in range(channels):
-        for ky in range(kh):
-            y0 = ky * p[8] + p[10]
-            top, bottom = _span(oh, p[6], y0, p[12])
-            for kx in range(kw):
-                x0 = kx * p[9] + p[11]
-                left, right = _span(ow, 1, x0, p[13])
-                to = matrix.ctypes.data + 4 * (m + ((c * kh + ky) * kw + kx) * COLS)
-                for g in range(images):
-                    at = g * p[18]
-                    plane = c * p[14] + g * p[15] + y0 * p[16] + x0
-                    _panel_row(to, depth, at, 0, top * ow, True)
-                    _panel_row(to, depth, at + bottom * ow, 0, (oh - bottom) * ow, True)
-                    for y in range(top, bottom):
-                        row = at + y * ow
-                        first = source + 4 * (plane + y * p[6] * p[16] + left)
-                        _panel_row(to, depth, row, 0, left, True)
-                        _panel_row(to, depth, row + left, first, right - left, False)
-                        _panel_row(to, depth, row + right, 0, ow - right, True)
-
-
-@_leaf
 def _panel_gemm(c: Any, c0: int, a: Any, a0: int, b: Any, b0: int, p: Any) -> None:
     """_gemm with B in panels of COLS columns; writes C up to the end of its last panel."""
     m, n, k, c_row = p[0], p[1], p[2], p[7]
@@ -236,33 +168,6 @@ def _panel_gemm(c: Any, c0: int, a: Any, a0: int, b: Any, b0: int, p: Any) -> No
                 left = packed.ctypes.data + 4 * i * k
                 target = out + 4 * ((m0 + i) * c_row + j)
                 outer_tile(rows, k, left, panels + 4 * j * k, target, c_row, p[8])
-
-
-@_leaf
-def _col2im(strip: Any, s: int, matrix: Any, m: int, p: Any) -> None:
-    """The adjoint of _im2col; the strip is cleared first."""
-    channels, images, oh, ow, kh, kw = p[0], p[1], p[2], p[3], p[4], p[5]
-    to = strip.ctypes.data + 4 * s
-    for c in range(channels):
-        for g in range(images):
-            plane = c * p[14] + g * p[15]
-            for y in range(p[12]):
-                clear(to + 4 * (plane + y * p[16]), p[13])
-            for ky in range(kh):
-                y0 = ky * p[8] + p[10]
-                top, bottom = _span(oh, p[6], y0, p[12])
-                for kx in range(kw):
-                    x0 = kx * p[9] + p[11]
-                    left, right = _span(ow, p[7], x0, p[13])
-                    row = ((c * kh + ky) * kw + kx) * p[17] + g * p[18]
-                    for y in range(top, bottom):
-                        at, first = row + y * ow, plane + (y * p[6] + y0) * p[16] + x0
-                        if p[7] == 1:
-                            for x in range(left, right):
-                                strip[s + first + x] += matrix[m + at + x]
-                        else:
-                            for x in range(left, right):
-                                strip[s + first + x * p[7]] += matrix[m + at + x]
 
 
 @_leaf
@@ -339,6 +244,19 @@ def _map(code: Any, at: int, variables: Any, arrays: Any, tables: Any) -> int:
 
 
 @_leaf
+def _pool(op: int, x: Any, i: int, y: Any, j: int, z: Any, k: int, p: Any) -> None:
+    """The four poolings."""
+    if op == MAX_POOL:
+        max_pool(x, i, y, j, z, k, p)
+    elif op == MAX_POOL_GRADIENT:
+        max_pool_gradient(x, i, y, j, z, k, p)
+    elif op == AVE_POOL:
+        ave_pool(x, i, y, j, p)
+    else:
+        ave_pool_gradient(x, i, y, j, p)
+
+
+@_leaf
 def run(code: Any, first: int, last: int, low: int, high: int, arrays: Any, tables: Any) -> None:
     """Interpret rows first .. last - 1 of a program.
 
@@ -366,6 +284,11 @@ def run(code: Any, first: int, last: int, low: int, high: int, arrays: Any, tabl
             continue
         x, y = arrays[row[ADDRESS]], arrays[row[ADDRESS + ADDRESS_SIZE]]
         i, j = _address(row, 0, variables), _address(row, 1, variables)
+        if op >= MAX_POOL:
+            z, k = arrays[row[ADDRESS + 2 * ADDRESS_SIZE]], _address(row, 2, variables)
+            _pool(op, x, i, y, j, z, k, p)
+            at += 1
+            continue
         if op == COPY:
             _copy(y, j, x, i, p)
         elif op == GEMM:
@@ -377,11 +300,11 @@ def run(code: Any, first: int, last: int, low: int, high: int, arrays: Any, tabl
         elif op == FILL:
             _fill(x, i, p)
         elif op == PANEL_IM2COL:
-            _panel_im2col(x, i, y, j, p)
+            panel_im2col(x, i, y, j, p)
         elif op == IM2COL:
-            _im2col(x, i, y, j, p)
+            im2col(x, i, y, j, p)
         elif op == COL2IM:
-            _col2im(x, i, y, j, p)
+            col2im(x, i, y, j, p)
         elif op == BROADCAST:
             _broadcast(x, i, y, j, p)
         elif op == ADD:

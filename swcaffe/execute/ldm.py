@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swcaffe.arrays import F32, F64, I64, U8, aligned_zeros
+from swcaffe.arrays import F32, F64, I32, I64, U8, aligned_zeros
 from swcaffe.errors import LdmError
 from swcaffe.execute.lockstep.kernels import (
     ARRIVING,
@@ -38,7 +38,7 @@ class Box:
 
 
 class Ldms:
-    """One LDM for each CPE: floats, the same bytes as doubles, and the state of each word."""
+    """One LDM for each CPE: the same bytes as three types, and the state of each word."""
 
     def __init__(self, machine: Machine) -> None:
         """All words undefined: their contents are signalling patterns, not zeros."""
@@ -48,6 +48,7 @@ class Ldms:
         self.floats: F32 = aligned_zeros((machine.mesh.cpes, words))
         self.floats[...] = np.nan
         self.doubles: F64 = self.floats.view(np.float64)
+        self.ints: I32 = self.floats.view(np.int32)
         self.state: U8 = np.zeros((machine.mesh.cpes, words), np.uint8)
         self._octets = self.state.view(np.uint64)
         self.peak_bytes = 0

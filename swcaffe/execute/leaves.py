@@ -18,6 +18,13 @@ from swcaffe.ir.intrinsics.fill import Zero, ZeroOutside
 from swcaffe.ir.intrinsics.im2col import Col2im, Im2col, Windows
 from swcaffe.ir.intrinsics.map import ChannelSum, Map
 from swcaffe.ir.intrinsics.mesh_gemm import RlcGemm, Widen, matrix
+from swcaffe.ir.intrinsics.pooling import (
+    AvePool,
+    AvePoolGradient,
+    MaxPool,
+    MaxPoolGradient,
+    PoolStrip,
+)
 from swcaffe.machine.events import Counters
 from swcaffe.machine.spec import Machine
 
@@ -183,6 +190,47 @@ def _col2im(call: Call) -> None:
     )
 
 
+def _strip(w: PoolStrip) -> I64:
+    pairs = (w.kernel, w.stride, w.pad, w.size, w.shift)
+    return np.array([*(value for pair in pairs for value in pair), w.first], np.int64)
+
+
+def _max_pool(call: Call) -> None:
+    op, memory = call.intrinsic, call.ldms
+    assert isinstance(op, MaxPool), "leaf table"
+    dst, index, src = call.boxes
+    w = _strip(op.strip)
+    windows.max_pool(
+        memory.floats, memory.ints, dst.at, index.at, dst.extents, src.at, src.extents, w
+    )
+
+
+def _max_pool_gradient(call: Call) -> None:
+    op, memory = call.intrinsic, call.ldms
+    assert isinstance(op, MaxPoolGradient), "leaf table"
+    diff, index, out = call.boxes
+    w = _strip(op.strip)
+    windows.max_pool_gradient(
+        memory.floats, memory.ints, diff.at, diff.extents, index.at, out.at, out.extents, w
+    )
+
+
+def _ave_pool(call: Call) -> None:
+    op = call.intrinsic
+    assert isinstance(op, AvePool), "leaf table"
+    dst, src = call.boxes
+    w = _strip(op.strip)
+    windows.ave_pool(call.ldms.floats, dst.at, dst.extents, src.at, src.extents, w)
+
+
+def _ave_pool_gradient(call: Call) -> None:
+    op = call.intrinsic
+    assert isinstance(op, AvePoolGradient), "leaf table"
+    diff, out = call.boxes
+    w = _strip(op.strip)
+    windows.ave_pool_gradient(call.ldms.floats, diff.at, diff.extents, out.at, out.extents, w)
+
+
 LEAVES: dict[type[Intrinsic], Callable[[Call], None]] = {
     Zero: _zero,
     ZeroOutside: _zero_outside,
@@ -195,4 +243,8 @@ LEAVES: dict[type[Intrinsic], Callable[[Call], None]] = {
     ChannelSum: _channel_sum,
     Im2col: _im2col,
     Col2im: _col2im,
+    MaxPool: _max_pool,
+    MaxPoolGradient: _max_pool_gradient,
+    AvePool: _ave_pool,
+    AvePoolGradient: _ave_pool_gradient,
 }

@@ -59,9 +59,9 @@ class MeshExecutor:
         self._layout = layout(self.program)
 
     def run(self, arrays: Sequence[Array]) -> Counters:
-        """Run on C-contiguous float32 arrays that fit the parameters; what happened, in numbers."""
+        """Run on C-contiguous arrays of four-byte words that fit; what happened, in numbers."""
         memory = {
-            buffer: array.reshape(-1)
+            buffer: array.reshape(-1).view(np.float32)  # words: copies do not look at them
             for buffer, array in zip(self.program.params, arrays, strict=True)
         }
         run = _Run(self.program, self.machine, self._layout.ldm, memory)

@@ -77,13 +77,13 @@ class TileExecutor:
         self._unused = (np.zeros(1, np.float32),) * (MAX_PARAMS - len(program.params))
 
     def run(self, arrays: Sequence[Array]) -> None:
-        """Run on arrays that fit the parameters by count; all C-contiguous float32."""
+        """Run on arrays that fit the parameters by count; all C-contiguous, of four bytes."""
         flat = tuple(_flat(array) for array in arrays)
         for segment in self._flat.segments:
             self._groups.run(self._flat, segment, flat + self._unused, shared=self._shared)
 
 
 def _flat(array: Array) -> F32:
-    """The array without shape; compiled code takes no read-only views."""
-    flat: F32 = array.reshape(-1)
+    """The array's words without shape; compiled code takes no read-only views."""
+    flat: F32 = array.reshape(-1).view(np.float32)
     return flat if flat.flags.writeable and flat.flags.aligned else flat.copy()

@@ -12,7 +12,7 @@ from swcaffe.ir.expr import COL, ROW, ZERO, Affine, Extent, Slot
 
 __all__ = ["Along", "Buffer", "DType", "MeshShape", "Region", "Scope", "VECTOR_BYTES", "strides"]
 
-DType: TypeAlias = Literal["f32", "f64"]
+DType: TypeAlias = Literal["f32", "f64", "i32"]
 MeshShape: TypeAlias = tuple[int, int]
 
 VECTOR_BYTES = 32
@@ -76,7 +76,7 @@ class Buffer:
     @property
     def item_bytes(self) -> int:
         """Bytes of an element."""
-        return 4 if self.dtype == "f32" else 8
+        return 8 if self.dtype == "f64" else 4
 
     def block(self, mesh: MeshShape) -> Shape:
         """Shape of one CPE's part of the tile; axes are multiples of the number of blocks."""

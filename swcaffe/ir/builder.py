@@ -62,9 +62,9 @@ class Builder:
         self._names[name] = self._names.get(name, 0) + 1
         return name if self._names[name] == 1 else f"{name}{self._names[name]}"
 
-    def param(self, name: str, shape: Shape) -> Buffer:
+    def param(self, name: str, shape: Shape, dtype: DType = "f32") -> Buffer:
         """The next array that the program is called with."""
-        self._params.append(Buffer(self.fresh(name), shape, Scope.MEM))
+        self._params.append(Buffer(self.fresh(name), shape, Scope.MEM, dtype))
         return self._params[-1]
 
     def scratch(self, name: str, shape: Shape) -> Buffer:

@@ -160,14 +160,14 @@ def dealt_from_start(stmt: Stmt, context: Context) -> str | None:
 
 
 def copies(stmt: Stmt, context: Context) -> str | None:
-    """A copy joins a float tile and an equal box of memory; a put has one source an element."""
+    """A copy joins equal boxes of one type, in the LDM and in memory; a put has one source."""
     if not isinstance(stmt, Copy):
         return None
     ldm, mem = stmt.ldm, stmt.mem
     if ldm.buffer.scope is not Scope.LDM or mem.buffer.scope is not Scope.MEM:
         return f"copies {ldm.buffer.scope.value} and {mem.buffer.scope.value}"
-    if ldm.buffer.dtype != "f32":
-        return f"{ldm.buffer.name} holds {ldm.buffer.dtype}, memory f32"
+    if ldm.buffer.dtype != mem.buffer.dtype:
+        return f"{ldm.buffer.name} holds {ldm.buffer.dtype}, memory {mem.buffer.dtype}"
     if len(set(stmt.axes)) != len(ldm.shape):
         return f"axes {stmt.axes} for {len(ldm.shape)} axes of the tile"
     named = tuple(mem.shape[axis] for axis in stmt.axes)

@@ -28,7 +28,7 @@ def random_arrays(op: Operator, seed: int = 7) -> tuple[list[np.ndarray], list[n
     rng = np.random.default_rng(seed)
 
     def draw(operands):
-        values = [(o, rng.standard_normal(o.shape).astype(np.float32)) for o in operands]
+        values = [(o, rng.standard_normal(o.shape).astype(o.dtype)) for o in operands]
         return [value * value if o.name in SQUARES else value for o, value in values]
 
     return draw(op.inputs), draw(op.outputs)
@@ -46,9 +46,16 @@ def some_configs(t: Template, op: Operator, machine: Machine, limit: int) -> lis
     return configs[:: max(1, len(configs) // limit)]
 
 
-def check_template(t: Template, op: Operator, machine: Machine, limit: int = 3) -> None:
+def check_template(
+    t: Template,
+    op: Operator,
+    machine: Machine,
+    limit: int = 3,
+    inputs: list[np.ndarray] | None = None,
+) -> None:
     """Run some programs of a template at both fidelities against the operator's definition."""
-    inputs, outputs = random_arrays(op)
+    drawn, outputs = random_arrays(op)
+    inputs = drawn if inputs is None else inputs
     wanted = [out.copy() for out in outputs]
     op.run_reference(*inputs, *wanted)
     for config in some_configs(t, op, machine, limit):

@@ -9,8 +9,10 @@ from swcaffe.engine.engine import Plan, Refusal
 from swcaffe.engine.host.correlate import correlate, correlate_values, pack_job, pack_words
 from swcaffe.engine.host.images import LAYOUT, Axes
 from swcaffe.engine.host.plans import Job, TaskPlan, Workspace
+from swcaffe.engine.host.pointwise import POINTWISE, pointwise_values
 from swcaffe.engine.host.scatter import scatter, scatter_values
-from swcaffe.engine.host.weight_gradient import weight_gradient_values
+from swcaffe.engine.host.weight_gradient import LONG, weight_gradient_values
+from swcaffe.kernels import COLS
 from swcaffe.operators.base import Operator
 from swcaffe.operators.convolution import (
     ConvBackwardData,
@@ -19,7 +21,13 @@ from swcaffe.operators.convolution import (
     ConvGeometry,
 )
 
-__all__ = ["Correlation", "ReversedCorrelation", "Scattering", "WeightGradient"]
+__all__ = [
+    "Correlation",
+    "PointwiseGradient",
+    "ReversedCorrelation",
+    "Scattering",
+    "WeightGradient",
+]
 
 FULL_COST = 1.3
 """Products of the reversed correlation to those of the scattering up to which it is faster."""
@@ -107,6 +115,33 @@ class Scattering(_Convolution):
         values, count, scratch = scatter_values(Axes(_geometry(op)))
         jobs = [pack_job(values), Job(scatter, count)]
         return _plan(op, self, values, jobs, scratch, ("weights", "dst", "src"))
+
+
+class PointwiseGradient(_Convolution):
+    """Gradients to weights and bias of kernels with one tap, for few positions an image."""
+
+    name = "product over the batch"
+
+    def supports(self, op: Operator) -> Refusal | None:
+        """One tap, no padding, and images too small for products of their own."""
+        g = _geometry(op)
+        if {*g.kernel} != {1} or any(g.pad):
+            return Refusal(f"kernel {g.kernel} with padding {g.pad} is not pointwise")
+        if max(g.stride) == 1 and math.prod(g.out_size) >= LONG:
+            return Refusal(f"{math.prod(g.out_size)} positions need no packing")
+        if g.oc // g.groups < COLS or g.ic // g.groups < COLS:
+            return Refusal(f"{g.ic} to {g.oc} channels in {g.groups} groups fill no panel")
+        return super().supports(op)
+
+    def plan(self, op: Operator) -> Plan:
+        """Pack both sides, multiply."""
+        assert isinstance(op, ConvBackwardWeights), op
+        axes = Axes(op.geometry)
+        values, jobs, scratch = pointwise_values(axes, op.has_bias, op.accumulate)
+        names = ("src", "dst", *(o.name for o in op.outputs))
+        return TaskPlan(
+            op, self.name, self.workspace, jobs, POINTWISE, values, names=names, scratch=scratch
+        )
 
 
 class WeightGradient(_Convolution):

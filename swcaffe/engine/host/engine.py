@@ -10,6 +10,7 @@ from swcaffe.engine.host.activation import Activation
 from swcaffe.engine.host.channels import ChannelWise
 from swcaffe.engine.host.convolution import (
     Correlation,
+    PointwiseGradient,
     ReversedCorrelation,
     Scattering,
     WeightGradient,
@@ -55,7 +56,7 @@ CANDIDATES: dict[type[Operator], tuple[Callable[[Workspace], Candidate], ...]] =
     gemm.Gemm: (DotProducts, PackedProduct),
     convolution.ConvForward: (Correlation,),
     convolution.ConvBackwardData: (ReversedCorrelation, Scattering),
-    convolution.ConvBackwardWeights: (WeightGradient,),
+    convolution.ConvBackwardWeights: (PointwiseGradient, WeightGradient),
     pooling.MaxPoolForward: (Pooling,),
     pooling.MaxPoolBackward: (Pooling,),
     pooling.AvePoolForward: (Pooling,),

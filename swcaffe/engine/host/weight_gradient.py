@@ -20,7 +20,7 @@ from swcaffe.engine.host.team import task
 from swcaffe.engine.host.vectors import copy_lanes, copy_words, zero_words
 from swcaffe.kernels import DOT_COLS, DOT_FLOATS, DOT_ROWS, HALF, WIDTH, dot_tile
 
-__all__ = ["sum_parts", "weight_gradient", "weight_gradient_values"]
+__all__ = ["LONG", "sum_parts", "weight_gradient", "weight_gradient_values"]
 
 TILE_WORDS = 10240
 """Words that the products of one tile read: they then stay in the first-level cache."""

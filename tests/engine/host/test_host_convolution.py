@@ -69,6 +69,24 @@ def test_shapes_of_known_nets_match_the_definition(g):
     check_all(g)
 
 
+@settings(deadline=None, max_examples=30)
+@given(
+    st.integers(1, 3), st.integers(1, 2), st.sampled_from([32, 40, 70]),
+    st.sampled_from([32, 45, 64]), st.integers(1, 3), st.integers(1, 9), st.integers(1, 20),
+    st.booleans(), st.booleans(),
+)  # fmt: skip
+def test_pointwise_gradients_match_the_definition(
+    n, groups, ic, oc, stride, height, width, has_bias, accumulate
+):
+    channels = (ic * groups, oc * groups)
+    g = ConvGeometry(
+        n, *channels, (height, width), (1, 1), (stride, stride), (0, 0), (1, 1), groups
+    )
+    op = ConvBackwardWeights(g, has_bias, accumulate)
+    assert "over the batch" in ENGINES[0].plan(op).route
+    check(op, random_inputs(op), bilinear=True)
+
+
 def test_depthwise_convolution_matches_the_definition():
     check_all(ConvGeometry(1, 32, 32, (112, 112), (3, 3), (1, 1), (1, 1), (1, 1), 32))
 

@@ -60,6 +60,9 @@ CHAINS = {
     "elu_bias_relu": ["+ELU", "Bias", "ReLU"],
     "batch_norm_scale_relu": ["+BatchNorm", "Scale", "ReLU"],
     "prelu_batch_norm": ["+PReLU", "BatchNorm"],
+    "abs_power_exp": ["+AbsVal", "Power", "Exp"],
+    "bnll_log": ["BNLL", "Log"],
+    "swish_clip_relu": ["Swish", "Clip", "ReLU"],
     "softmax_relu": ["Softmax", "ReLU"],
     "flatten_dropout": ["Flatten", "Dropout"],
 }
@@ -68,6 +71,8 @@ PARAMS = {
     "Scale": 'scale_param { bias_term: true filler { type: "gaussian" } }',
     "Bias": 'bias_param { filler { type: "gaussian" } }',
     "LRN": "lrn_param { alpha: 0.5 }",
+    "Power": "power_param { power: 2 scale: 0.5 shift: 0.1 }",
+    "Clip": "clip_param { min: -0.2 max: 0.7 }",
 }
 
 

@@ -58,12 +58,23 @@ from swcaffe.operators.softmax import (
 )
 from swcaffe.operators.standardize import StandardizeBackward, StandardizeForward
 from swcaffe.operators.stochastic_pooling import StochasticPoolForward
+from swcaffe.operators.unary import UnaryBackward, UnaryForward, UnaryKind
 
 CONV = ConvGeometry(2, 4, 6, (5, 4), (3, 2), (1, 2), (1, 0), (1, 1), 2)
 POOL = PoolGeometry(2, 3, (5, 4), (3, 3), (2, 2), (1, 1))
 LRN = LrnGeometry(2, 4, 3, 3, 3, 0.5, 0.75)
 WITHIN = LrnGeometry(2, 4, 3, 3, 3, 0.5, 0.75, region="within")
 VIEW = (2, 3, 4)
+
+SLOPED: dict[UnaryKind, tuple[float, ...]] = {
+    "abs": (),
+    "bnll": (),
+    "clip": (0.2, 0.7),
+    "exp": (0.5, -0.25),
+    "log": (2.0, 0.5, 1.5),
+    "power": (1.5, 0.5, 0.25),
+    "swish": (2.0,),
+}
 
 OPERATORS: list[Operator] = [
     *(ActivationForward(kind, 6, 0.5) for kind in ("relu", "sigmoid", "tanh", "elu")),
@@ -113,6 +124,9 @@ OPERATORS: list[Operator] = [
     SoftmaxLossBackward(*VIEW),
     *(StandardizeForward(3, 4, 1e-3, flag) for flag in (True, False)),
     *(StandardizeBackward(3, 4, flag) for flag in (True, False)),
+    *(UnaryForward(kind, 6, args) for kind, args in SLOPED.items()),
+    *(UnaryBackward(kind, 6, args) for kind, args in SLOPED.items()),
+    UnaryForward("threshold", 6, (0.5,)),
     *(StochasticPoolForward(POOL, flag) for flag in (True, False)),
 ]
 

@@ -1,13 +1,15 @@
 """A CPE-level program as the body of a C function.
 
 What the program says is what the C does: the same loops, the same copies with the same replies,
-buffers at the offsets that `layout` gives them in one piece of LDM. Nothing is decided here.
+buffers at the offsets that `layout` gives them in one piece of LDM. The one thing added is a
+barrier where a program in lockstep needs none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from swcaffe.codegen.barriers import barriers
 from swcaffe.codegen.calls import apply_text
 from swcaffe.codegen.expressions import C_TYPES, axes, call, identifier, pointer, slot
 from swcaffe.ir.buffer import Buffer, Region, Scope, strides
@@ -33,11 +35,14 @@ from swcaffe.ir.visitor import Visitor
 
 __all__ = ["body", "replies", "used", "written"]
 
+BARRIER = "athread_syn(ARRAY_SCOPE, 0xffff);"
+"""Every CPE of all rows and columns."""
+
 
 def body(program: Program) -> list[str]:
     """The statements of a CPE-level program, without declarations of parameters and replies."""
     assert program.level == "cpe", f"{program.name} is not expanded"
-    return _Writer(layout(program), used(program)).visit(program.body)
+    return _Writer(layout(program), used(program), barriers(program)).visit(program.body)
 
 
 def used(program: Program) -> frozenset[Buffer]:
@@ -89,8 +94,9 @@ def _regions(stmt: Stmt) -> tuple[Region, ...]:
 class _Writer(Visitor[list[str]]):
     """Lines of each statement, indented from their own start."""
 
-    def __init__(self, places: Layout, used: frozenset[Buffer]) -> None:
-        self.places, self.used = places, used
+    def __init__(self, places: Layout, used: frozenset[Buffer], late: frozenset[int]) -> None:
+        """`late` holds the `id` of copies that wait for all CPEs."""
+        self.places, self.used, self.late = places, used, late
 
     def seq(self, stmt: Seq) -> list[str]:
         lines: list[str] = []
@@ -130,7 +136,8 @@ class _Writer(Visitor[list[str]]):
         )
         sides = pointer(stmt.ldm), pointer(stmt.mem)
         name = f"sw_{stmt.direction.value}"
-        return call(name, _reply(stmt.reply), *sides, len(stmt.ldm.shape), box)
+        barrier = [BARRIER] if id(stmt) in self.late else []
+        return [*barrier, *call(name, _reply(stmt.reply), *sides, len(stmt.ldm.shape), box)]
 
     def wait(self, stmt: Wait) -> list[str]:
         return call("sw_wait", _reply(stmt.reply))

@@ -35,7 +35,7 @@ typedef struct {
     int first, count;
 } queue;
 
-typedef enum { READY, SENDING, RECEIVING, DONE } state;
+typedef enum { READY, SENDING, RECEIVING, SYNCHRONISING, DONE } state;
 
 typedef struct {
     ucontext_t context;
@@ -46,11 +46,13 @@ typedef struct {
     queue received[2];
     state state;
     host_bus bus;
+    int barriers;
     void *fake_stack;
 } cpe;
 
 static cpe cpes[CPES];
 static cpe *running;
+static int at_barrier, barriers_passed;
 static ucontext_t scheduler;
 static const void *scheduler_stack;
 static size_t scheduler_stack_bytes;
@@ -135,6 +137,7 @@ static int can_go_on(cpe *c) {
     case READY: return 1;
     case SENDING: return full_target(c) == NULL;
     case RECEIVING: return c->received[c->bus].count > 0;
+    case SYNCHRONISING: return barriers_passed > c->barriers;
     default: return 0;
     }
 }
@@ -146,8 +149,20 @@ static void wait_until_ready(state wanted, host_bus bus) {
     running->state = READY;
 }
 
+int athread_syn(host_scope scope, int mask) {
+    if (scope != ARRAY_SCOPE || mask != 0xffff) die(running, "waits for some CPEs only");
+    running->barriers = barriers_passed;
+    if (++at_barrier == CPES) {
+        at_barrier = 0;
+        barriers_passed++;
+    }
+    wait_until_ready(SYNCHRONISING, HOST_ROW);
+    return 0;
+}
+
 static void report_deadlock(void) {
     for (cpe *c = cpes; c < cpes + CPES; c++) {
+        if (c->state == SYNCHRONISING) complain(c, "waits for all CPEs at a barrier");
         if (c->state == RECEIVING) complain(c, "waits to receive on its %s bus", bus_name[c->bus]);
         if (c->state != SENDING) continue;
         const cpe *const full = full_target(c);

@@ -10,6 +10,10 @@
 /* Number of the CPE that asks, row by row. */
 int athread_get_id(int core);
 
+/* Wait for all CPEs; the mask must name all, and the scope can be no smaller here. */
+typedef enum { ARRAY_SCOPE } host_scope;
+int athread_syn(host_scope scope, int mask);
+
 /* A piece of this CPE's LDM, undefined and aligned to a vector; pieces are freed last first. */
 void *ldm_malloc(int bytes);
 void ldm_free(void *piece, int bytes);

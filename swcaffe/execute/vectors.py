@@ -23,6 +23,8 @@ AXES = 3
 """Axes of a map after merging."""
 CHUNK = 256
 """Elements of a register."""
+LINE = 16
+"""Floats of a cache line of the host."""
 HEAD, STEP = 5, 5
 """Numbers before the constants; numbers of a step: operation and up to four operands."""
 
@@ -179,7 +181,9 @@ def evaluate(operands: Any, extents: Any, table: Any) -> None:
     code = HEAD + constants
     stored = code + STEP * steps
     step_of = stored + results
-    v = np.empty((table[4], CHUNK), np.float32)
+    work = np.empty(table[4] * CHUNK + LINE, np.float32)
+    first = -(work.ctypes.data // 4) % LINE  # registers start with a cache line
+    v = work[first : first + table[4] * CHUNK].reshape(table[4], CHUNK)
     values = table[HEAD:code].view(np.float64)
     for number in range(constants):
         v[inputs + number, :] = np.float32(values[number])

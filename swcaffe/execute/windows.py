@@ -22,6 +22,8 @@ __all__ = [
 
 LOWEST = np.float32(-3.4028234663852886e38)
 """-FLT_MAX."""
+LINE = 16
+"""Floats of a cache line of the host."""
 
 _leaf = njit(nogil=True, cache=True)
 
@@ -144,12 +146,15 @@ def _split(copy: Any, src: Any, s: int, p: Any, height: int, width: int) -> None
         low, high = _span(width, p[8], px + p[10], p[4])
         for r in range(height):
             y, to = r * p[7] + py + p[9], (phase * height + r) * width
-            if y < 0 or y >= p[3]:
-                copy[to : to + width] = LOWEST
+            inside = 0 <= y < p[3]
+            left, right = (low, high) if inside else (width, width)
+            for x in range(left):
+                copy[to + x] = LOWEST
+            for x in range(right, width):
+                copy[to + x] = LOWEST
+            if not inside:
                 continue
             at = s + y * p[4] + px + p[10]
-            copy[to : to + low] = LOWEST
-            copy[to + high : to + width] = LOWEST
             if p[8] == 1:
                 for x in range(low, high):
                     copy[to + x] = src[at + x]
@@ -163,7 +168,7 @@ def _split(copy: Any, src: Any, s: int, p: Any, height: int, width: int) -> None
 
 @_leaf
 def _fold(best: Any, taps: Any, values: Any, at: int, count: int, tap: int) -> None:
-    """Where a value is greater than the best so far, it is the best, and this its tap."""
+    """Where a value is greater than the best so far, it is the best, and this its place."""
     number = np.int32(tap)
     for x in range(count):
         value, old, where = values[at + x], best[x], taps[x]
@@ -173,13 +178,19 @@ def _fold(best: Any, taps: Any, values: Any, at: int, count: int, tap: int) -> N
 
 @_leaf
 def max_pool(dst: Any, d: int, index: Any, i: int, src: Any, s: int, p: Any) -> None:
-    """p: planes, out, strip, kernel, stride, shift, first, size, pad; taps in row order."""
+    """p: planes, out, strip, kernel, stride, shift, first, size, pad; taps in row order.
+
+    taps are places relative to the corner of the window, or -1.
+    """
     oh, ow, kh, kw, sh, sw = p[1], p[2], p[5], p[6], p[7], p[8]
     height, width = oh + (kh - 1) // sh, ow + (kw - 1) // sw
     across = min(sw, kw)
-    copy = np.empty((min(sh, kh) * across * height + 1) * width, np.float32)
-    best, taps = np.empty(oh * width, np.float32), np.empty(oh * width, np.int32)
-    words = index.view(np.int32)
+    size = -(-oh * width // LINE) * LINE
+    work = np.empty(2 * size + (min(sh, kh) * across * height + 1) * width + LINE, np.float32)
+    work = work[-(work.ctypes.data // 4) % LINE :]  # rows that start with a cache line
+    best, taps, copy = work[:size], work[size : 2 * size].view(np.int32), work[2 * size :]
+    source = best.ctypes.data
+    words, target = index.view(np.int32), dst.ctypes.data + 4 * d
     for plane in range(p[0]):
         _split(copy, src, s + plane * p[3] * p[4], p, height, width)
         best[:] = LOWEST
@@ -188,15 +199,15 @@ def max_pool(dst: Any, d: int, index: Any, i: int, src: Any, s: int, p: Any) -> 
             ky, kx = tap // kw, tap % kw
             phase = ky % sh * across + kx % sw
             at = (phase * height + ky // sh) * width + kx // sw
-            _fold(best, taps, copy, at, oh * width, tap)
+            _fold(best, taps, copy, at, oh * width, ky * p[13] + kx)
         for oy in range(oh):
             row, to = oy * width, (plane * oh + oy) * ow
             corner = (p[11] + oy * sh + p[9]) * p[13] + p[10]
-            move(dst.ctypes.data + 4 * (d + to), best.ctypes.data + 4 * row, ow)
+            move(target + 4 * to, source + 4 * row, ow)
             for x in range(ow):
                 tap = taps[row + x]
-                place = corner + x * sw + tap // kw * p[13] + tap % kw
-                words[i + to + x] = place if tap >= 0 else -1
+                place = np.int32(corner + x * sw) + tap
+                words[i + to + x] = place if tap >= 0 else tap
 
 
 @_leaf

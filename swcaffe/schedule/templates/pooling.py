@@ -14,7 +14,7 @@ from typing import ClassVar, TypeAlias
 
 from swcaffe.arrays import Shape
 from swcaffe.ir.buffer import Along, Buffer, DType
-from swcaffe.ir.builder import Builder, Span, box, round_up
+from swcaffe.ir.builder import Builder, Span, box
 from swcaffe.ir.expr import Affine, Slot
 from swcaffe.ir.intrinsic import Intrinsic
 from swcaffe.ir.intrinsics.pooling import (
@@ -111,7 +111,7 @@ class PoolTemplate(Template):
             operand.name: b.param(operand.name, (planes, *operand.shape[2:]), _dtype(operand.dtype))
             for operand in (*op.inputs, *op.outputs)
         }
-        share = min(round_up(-(-planes // machine.core_groups), size), planes)
+        share = -(-planes // machine.core_groups)
 
         def strips(start: Affine, count: int) -> None:
             for strip in _strips(op, config["rows"]):

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from swcaffe.arrays import Shape
 from swcaffe.ir.buffer import Along, Buffer, Region
-from swcaffe.ir.builder import Builder, Span, box, round_up
+from swcaffe.ir.builder import Builder, Span, box
 from swcaffe.ir.expr import ZERO, Affine, Slot
 from swcaffe.ir.intrinsics.fill import Zero
 from swcaffe.ir.intrinsics.map import ChannelSum, Map
@@ -109,8 +109,7 @@ class WalkTemplate(Template):
                 lambda c, size: emitter.channels((start, count), (c, size)),
             )
 
-        size = round_up(-(-outer // machine.core_groups), tiling.shape[0])
-        b.tiles("g", outer, min(size, outer), share, parallel=True)
+        b.tiles("g", outer, -(-outer // machine.core_groups), share, parallel=True)
         return b.build()
 
 

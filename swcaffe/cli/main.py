@@ -29,6 +29,7 @@ COMMANDS = {
     "compute_image_mean": "write the mean image of a database",
     "deploy": "make a deploy prototxt from a training one",
     "plot": "draw loss and accuracy from a training log",
+    "codegen": "write a net's SW26010 programs as C, for the machine and for gcc",
     "validate": "compare the model of the SW26010 with published tables",
 }
 """Command -> one line of help; module swcaffe.cli.<command> has `run(argv) -> exit code`."""

@@ -16,6 +16,13 @@ from swcaffe.ir.intrinsics.fill import Zero, ZeroOutside
 from swcaffe.ir.intrinsics.im2col import Col2im, Im2col, Windows
 from swcaffe.ir.intrinsics.map import ChannelSum, Map
 from swcaffe.ir.intrinsics.mesh_gemm import RlcGemm, Widen, matrix
+from swcaffe.ir.intrinsics.pooling import (
+    AvePool,
+    AvePoolGradient,
+    MaxPool,
+    MaxPoolGradient,
+    PoolStrip,
+)
 from swcaffe.ir.stmt import Apply
 
 __all__ = ["CALLS", "apply_text"]
@@ -143,3 +150,44 @@ def _col2im(op: Col2im, args: Args) -> Lines:
 @_writes(Map)
 def _map(op: Map, args: Args) -> Lines:
     return map_loops(op, args)
+
+
+def _pool(strip: PoolStrip) -> str:
+    pairs = (strip.kernel, strip.stride, strip.pad, strip.size, strip.shift)
+    return f"&(sw_pool){{{', '.join(_braces(pair) for pair in pairs)}, {strip.first}}}"
+
+
+def _pair_box(one: Region, other: Region) -> str:
+    """Axes of two regions of one shape."""
+    return axes(one.shape, strides(one.buffer.shape), strides(other.buffer.shape))
+
+
+@_writes(MaxPool)
+def _max_pool(op: MaxPool, args: Args) -> Lines:
+    dst, index, src = args
+    return call(
+        op.c_name,
+        *(pointer(arg) for arg in args),
+        _pair_box(dst, index),
+        _box(src),
+        _pool(op.strip),
+    )
+
+
+@_writes(MaxPoolGradient)
+def _max_pool_gradient(op: MaxPoolGradient, args: Args) -> Lines:
+    diff_src, index, diff_dst = args
+    boxes = _box(diff_src), _pair_box(index, diff_dst)
+    return call(op.c_name, *(pointer(arg) for arg in args), *boxes, _pool(op.strip))
+
+
+@_writes(AvePool)
+def _ave_pool(op: AvePool, args: Args) -> Lines:
+    boxes = tuple(_box(arg) for arg in args)
+    return call(op.c_name, *(pointer(arg) for arg in args), *boxes, _pool(op.strip))
+
+
+@_writes(AvePoolGradient)
+def _ave_pool_gradient(op: AvePoolGradient, args: Args) -> Lines:
+    boxes = tuple(_box(arg) for arg in args)
+    return call(op.c_name, *(pointer(arg) for arg in args), *boxes, _pool(op.strip))

@@ -31,7 +31,7 @@ MAKEFILE = """\
 TARGET ?= host
 NAMES = {names}
 MASTER = $(NAMES:%=%_master.o) programs.o main.o
-SLAVE = $(NAMES:%=%_slave.o) sw_cpe.o
+SLAVE = $(NAMES:%=%_slave.o) {primitives}
 
 ifeq ($(TARGET),sw5cc)
 MASTER_CC = sw5cc -host -std=gnu99 -O2
@@ -69,7 +69,8 @@ def sources(programs: Mapping[str, Program], machine: Machine) -> dict[str, str]
     if machine.kernel.lanes != LANES:
         raise ProgramError(f"{machine.name} has {machine.kernel.lanes} lanes, doublev4 has {LANES}")
     files = {"machine.h": _machine(machine), "programs.c": _programs(programs)}
-    files["Makefile"] = MAKEFILE.format(names=" ".join(programs))
+    primitives = " ".join(f"{path.stem}.o" for path in sorted((HERE / "cpe").glob("*.c")))
+    files["Makefile"] = MAKEFILE.format(names=" ".join(programs), primitives=primitives)
     for folder in COPIED:
         for path in sorted((HERE / folder).glob("*.[ch]")):
             place = f"{folder}/{path.name}" if folder == "host_runtime" else path.name

@@ -20,6 +20,12 @@ typedef struct {
     long out[2], kernel[2], stride[2], dilation[2], shift[2];
 } sw_windows;
 
+/* Windows of image strips for pooling: `first` is the image row of the strip's row 0, shift the strip
+ * position where the window of output 0 starts, size that of the whole image. */
+typedef struct {
+    long kernel[2], stride[2], pad[2], size[2], shift[2], first;
+} sw_pool;
+
 static inline long sw_clamp(long value, long high) {
     return value < 0 ? 0 : value > high ? high : value;
 }
@@ -76,5 +82,16 @@ void sw_im2col(float *matrix, const float *strip, const sw_axis *rows, const sw_
 /* strip = sum of the matrix elements that read it, in order of taps. */
 void sw_col2im(float *strip, const float *matrix, const sw_axis *planes, const sw_axis *rows,
                const sw_windows *windows);
+
+/* Pooling of (planes, rows, cols). Axes are size and stride; those of outputs with a place for each,
+ * row * width + column or -1, also have the stride of the second output operand. */
+void sw_max_pool(float *dst, int *index, const float *src, const sw_axis *outputs,
+                 const sw_axis *image, const sw_pool *pool);
+void sw_max_pool_gradient(float *diff_src, const int *index, const float *diff_dst,
+                          const sw_axis *image, const sw_axis *outputs, const sw_pool *pool);
+void sw_ave_pool(float *dst, const float *src, const sw_axis *outputs, const sw_axis *image,
+                 const sw_pool *pool);
+void sw_ave_pool_gradient(float *diff_src, const float *diff_dst, const sw_axis *image,
+                          const sw_axis *outputs, const sw_pool *pool);
 
 #endif

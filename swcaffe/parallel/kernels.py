@@ -1,4 +1,10 @@
-"""Passes over gradients that numpy needs several temporaries for, compiled."""
+"""Passes over gradients that numpy needs several temporaries for, compiled.
+
+The selections read floats as integers: bits of non-negative floats are ordered as the numbers are,
+and those of infinities and NaN lie above all others. `(bits & mask) ^ flip` is the key of an
+element: its magnitude with mask 2^31 - 1 and flip 0, itself or its negative with mask -1 and flip
+0 or -2^31; a key that is not positive stands for an element of the wrong sign.
+"""
 
 from __future__ import annotations
 
@@ -13,63 +19,68 @@ _LINE = 64
 """Elements looked at as one: nearly all lines of a sparse selection hold nothing to collect."""
 
 
-@njit(cache=True, fastmath={"reassoc", "nsz"}, nogil=True)
-def magnitudes(values: Any, sign: Any) -> tuple[float, float]:
-    """(sum in double precision, largest) of |x|, or of max(0, sign x) where sign is 1 or -1.
+@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
+def magnitudes(values: Any, bits: Any, mask: Any, flip: Any) -> Any:
+    """(sum of positive keys as numbers, largest key, largest bits of a magnitude).
 
-    The sum is NaN or infinite exactly when some value is.
+    values, bits  one array, as float32 and as int32
     """
-    total = 0.0
-    largest = np.float32(0)
-    if sign == 0:
-        for i in range(values.size):
-            x = abs(values[i])
-            total += x
-            largest = x if x > largest else largest
-    else:
-        for i in range(values.size):
-            x = np.float32(sign) * values[i]
-            total += x if not x < 0 else x * np.float32(0)
-            largest = x if x > largest else largest
-    return total, float(largest)
+    total: Any = 0.0
+    top, widest = np.int32(0), np.int32(0)
+    whole = values.size // _LINE * _LINE
+    for start in range(0, whole, _LINE):
+        line, numbers = bits[start : start + _LINE], values[start : start + _LINE]
+        part: Any = 0.0
+        for j in range(_LINE):
+            part += abs(numbers[j]) if ((line[j] & mask) ^ flip) > 0 else np.float32(0)
+        total += part
+        for j in range(_LINE):
+            top = max(top, (line[j] & mask) ^ flip)
+            widest = max(widest, line[j] & np.int32(0x7FFFFFFF))
+    for i in range(whole, values.size):
+        key = (bits[i] & mask) ^ flip
+        total += abs(values[i]) if key > 0 else np.float32(0)
+        top = max(top, key)
+        widest = max(widest, bits[i] & np.int32(0x7FFFFFFF))
+    return total, top, widest
 
 
 @njit(cache=True, nogil=True)
-def count_above(values: Any, sign: Any, threshold: Any) -> int:
-    """How many |x| (sign 0) or sign x are above `threshold`, which is not negative."""
+def count_above(bits: Any, mask: Any, flip: Any, least: Any) -> Any:
+    """How many keys are greater than `least`."""
     found = 0
-    if sign == 0:
-        for i in range(values.size):
-            found += abs(values[i]) > threshold
-    else:
-        for i in range(values.size):
-            found += np.float32(sign) * values[i] > threshold
+    for i in range(bits.size):
+        found += ((bits[i] & mask) ^ flip) > least
     return found
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
-def collect_above(values: Any, sign: Any, threshold: Any, indices: Any) -> int:
-    """Write the places of |x| (sign 0) or sign x above `threshold` in rising order.
+@njit(cache=True, nogil=True)
+def collect_above(bits: Any, mask: Any, flip: Any, least: Any, indices: Any) -> Any:
+    """Write the places of keys greater than `least` in rising order.
 
     Returns how many there are; only the first `indices.size` of them are written.
     """
     found = 0
-    for start in range(0, values.size, _LINE):
-        stop = min(start + _LINE, values.size)
-        hits = 0
-        if sign == 0:
-            for i in range(start, stop):
-                hits += abs(values[i]) > threshold
-        else:
-            for i in range(start, stop):
-                hits += np.float32(sign) * values[i] > threshold
-        if hits:
-            for i in range(start, stop):
-                x = abs(values[i]) if sign == 0 else np.float32(sign) * values[i]
-                if x > threshold:
-                    if found < indices.size:
-                        indices[found] = i
-                    found += 1
+    whole = bits.size // _LINE * _LINE
+    for start in range(0, whole, _LINE):
+        line = bits[start : start + _LINE]
+        hit = False
+        for j in range(_LINE):
+            hit |= ((line[j] & mask) ^ flip) > least
+        if hit:
+            found = _collect(line, start, mask, flip, least, indices, found)
+    return _collect(bits[whole:], whole, mask, flip, least, indices, found)
+
+
+@njit(cache=True, nogil=True)
+def _collect(
+    line: Any, start: Any, mask: Any, flip: Any, least: Any, indices: Any, found: Any
+) -> Any:
+    for j in range(line.size):
+        if ((line[j] & mask) ^ flip) > least:
+            if found < indices.size:
+                indices[found] = start + j
+            found += 1
     return found
 
 

@@ -19,8 +19,8 @@ import numpy as np
 from swcaffe.arrays import F32, I64, Array, Shape, aligned_zeros
 from swcaffe.errors import SnapshotError
 from swcaffe.parallel.compressors import Compressor, State
-from swcaffe.parallel.compressors._wire import require_finite
-from swcaffe.parallel.kernels import accumulate, magnitudes
+from swcaffe.parallel.kernels import accumulate
+from swcaffe.parallel.selection import check_finite
 
 __all__ = ["Residual"]
 
@@ -61,7 +61,7 @@ class Residual:
 
         Raises NumericsError, with nothing changed, if an element is not finite.
         """
-        require_finite(magnitudes(gradient, 0)[0])
+        check_finite(gradient)
         if self.momentum:
             m = np.float32(self.momentum)
             accumulate(gradient, self.velocity, self.left, m, self.nesterov)

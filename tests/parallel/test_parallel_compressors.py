@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from swcaffe.errors import ParallelError, ParameterError, SnapshotError
 from swcaffe.parallel.compressors import COMPRESSORS
-from swcaffe.parallel.compressors._select import (
+from swcaffe.parallel.residual import Residual
+from swcaffe.parallel.selection import (
     binary_search,
     sampled_threshold,
     top_k,
     trimmed,
 )
-from swcaffe.parallel.residual import Residual
 
 SPARSE = ["topk", "threshold", "sampled"]
 

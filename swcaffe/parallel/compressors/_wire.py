@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from swcaffe.arrays import F32, I64, U8, Array
-from swcaffe.errors import NumericsError, ParallelError
+from swcaffe.errors import ParallelError
 
 __all__ = [
     "HEADER_BYTES",
@@ -20,7 +20,6 @@ __all__ = [
     "check_numbers",
     "pack",
     "refuse",
-    "require_finite",
     "unpack",
 ]
 
@@ -37,15 +36,6 @@ def refuse(why: str) -> ParallelError:
         f"malformed gradient message: {why}",
         fix="all ranks must run the same version with the same compressor",
     )
-
-
-def require_finite(total: float) -> None:
-    """NumericsError unless a sum of magnitudes shows that all elements are finite."""
-    if not np.isfinite(total):
-        raise NumericsError(
-            "gradient has NaN or infinity: nothing was sent and the residual is unchanged",
-            fix="lower the learning rate, or look for the layer with debug_info",
-        )
 
 
 def _padded(nbytes: int) -> int:

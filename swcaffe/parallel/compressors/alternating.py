@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from swcaffe.arrays import F32, I64, U8, Array, Shape
-from swcaffe.parallel.compressors._select import trimmed
 from swcaffe.parallel.compressors._wire import check_indices, check_numbers, pack, unpack
 from swcaffe.parallel.compressors.base import COMPRESSORS, Gathering, State, entries_kept
+from swcaffe.parallel.selection import trimmed
 
 __all__ = ["AlternatingSign"]
 

@@ -16,11 +16,10 @@ from swcaffe.parallel.compressors._wire import (
     check_numbers,
     pack,
     refuse,
-    require_finite,
     unpack,
 )
 from swcaffe.parallel.compressors.base import COMPRESSORS, Gathering, State
-from swcaffe.parallel.kernels import magnitudes
+from swcaffe.parallel.selection import check_finite
 
 __all__ = ["HalfPrecision"]
 
@@ -43,7 +42,7 @@ class HalfPrecision(Gathering):
 
     def encode(self, flat: F32, state: State) -> U8:
         """Scaled and rounded to nearest even."""
-        require_finite(magnitudes(flat, 0)[0])
+        check_finite(flat)
         starts = np.arange(0, flat.size, _RUN)
         largest = np.maximum.reduceat(np.abs(flat), starts)
         shifts = np.where(largest > 0, _TOP_EXPONENT - np.frexp(largest)[1], 0).astype(np.int16)

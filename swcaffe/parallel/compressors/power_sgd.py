@@ -11,9 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from swcaffe.arrays import F32, Shape
-from swcaffe.parallel.compressors._wire import require_finite
 from swcaffe.parallel.compressors.base import COMPRESSORS, State, Summing
-from swcaffe.parallel.kernels import magnitudes
+from swcaffe.parallel.selection import check_finite
 from swcaffe.streams import stream
 
 __all__ = ["PowerSgd"]
@@ -37,7 +36,7 @@ class PowerSgd(Summing):
 
     def steps(self, flat: F32, state: State, total: F32, sent: F32) -> Iterator[F32]:
         """Two sums, over P and over Q."""
-        require_finite(magnitudes(flat, 0)[0])
+        check_finite(flat)
         matrix = flat.reshape(-1, state["q"].shape[0])
         p: F32 = matrix @ state["q"]
         yield p

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from swcaffe.arrays import F32, I64, Shape
-from swcaffe.parallel.compressors._wire import require_finite
 from swcaffe.parallel.compressors.base import COMPRESSORS, State, Summing, entries_kept
-from swcaffe.parallel.kernels import magnitudes
+from swcaffe.parallel.selection import check_finite
 from swcaffe.streams import stream
 
 __all__ = ["RandomK"]
@@ -33,7 +32,7 @@ class RandomK(Summing):
 
     def steps(self, flat: F32, state: State, total: F32, sent: F32) -> Iterator[F32]:
         """One sum, over the values at the places drawn."""
-        require_finite(magnitudes(flat, 0)[0])
+        check_finite(flat)
         state["draws"] = state["draws"] + 1
         places = self.places(state, flat.size)
         values = flat[places]

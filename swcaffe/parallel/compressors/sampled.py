@@ -10,11 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from swcaffe.arrays import F32, I64, Shape
-from swcaffe.parallel.compressors._select import above, sampled_threshold, top_k
 from swcaffe.parallel.compressors._sparse import Sparse
-from swcaffe.parallel.compressors._wire import require_finite
 from swcaffe.parallel.compressors.base import COMPRESSORS, State, entries_kept
-from swcaffe.parallel.kernels import magnitudes
+from swcaffe.parallel.selection import above, check_finite, sampled_threshold, top_k
 
 __all__ = ["SampledThreshold"]
 
@@ -35,9 +33,9 @@ class SampledThreshold(Sparse):
 
     def select(self, flat: F32, state: State) -> I64:
         """Above the kept threshold or a new one, or exactly k where that gives a wrong number."""
-        require_finite(magnitudes(flat, 0)[0])
         k = entries_kept(flat.size, self.density)
         if k == flat.size:
+            check_finite(flat)
             return np.arange(k)
         age = int(state["age"])
         state["age"] = np.array(age + 1, np.int64)
@@ -45,4 +43,7 @@ class SampledThreshold(Sparse):
             state["threshold"] = np.array(sampled_threshold(flat, k, age), np.float64)
         limit = int(_MOST * k) + 1
         places, found = above(flat, float(state["threshold"]), limit)
-        return places if _FEWEST * k <= found <= _MOST * k else top_k(flat, k)
+        if _FEWEST * k <= found <= _MOST * k and np.isfinite(flat[places]).all():
+            return places  # what is not finite is above every threshold
+        check_finite(flat)
+        return top_k(flat, k)

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from swcaffe.arrays import F32, U8
-from swcaffe.parallel.compressors._wire import check_numbers, pack, require_finite, unpack
+from swcaffe.parallel.compressors._wire import check_numbers, pack, unpack
 from swcaffe.parallel.compressors.base import COMPRESSORS, Gathering, State
-from swcaffe.parallel.kernels import magnitudes
+from swcaffe.parallel.selection import check_finite
 
 __all__ = ["OneBit"]
 
@@ -32,7 +32,7 @@ class OneBit(Gathering):
 
     def encode(self, flat: F32, state: State) -> U8:
         """Bit i is set where element i is positive."""
-        require_finite(magnitudes(flat, 0)[0])
+        check_finite(flat)
         positive = flat > 0
         many = int(np.count_nonzero(positive))
         up = flat.sum(where=positive, dtype=np.float64) / max(1, many)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from swcaffe.arrays import F32, I64
-from swcaffe.parallel.compressors._select import trimmed
 from swcaffe.parallel.compressors._sparse import Sparse
 from swcaffe.parallel.compressors.base import COMPRESSORS, State, entries_kept
+from swcaffe.parallel.selection import trimmed
 
 __all__ = ["TrimmedTopK"]
 

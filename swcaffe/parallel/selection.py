@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from swcaffe.arrays import F32, I64
-from swcaffe.parallel.compressors._wire import require_finite
+from swcaffe.arrays import F32, I32, I64
+from swcaffe.errors import NumericsError
 from swcaffe.parallel.kernels import collect_above, count_above, magnitudes
 
-__all__ = ["above", "binary_search", "sampled_threshold", "top_k", "trimmed"]
+__all__ = ["above", "binary_search", "check_finite", "sampled_threshold", "top_k", "trimmed"]
 
 _TRIM_STEP = 0.2
 _SEARCH_END = 1e-4
@@ -24,14 +24,50 @@ _SAMPLE_HITS = 128
 """Elements above the threshold that a sample should hold: its count is then known to 9 %."""
 
 
+_INFINITY = np.int32(0x7F800000)
+_KEYS = {
+    0: (np.int32(2**31 - 1), np.int32(0)),
+    1: (np.int32(-1), np.int32(0)),
+    -1: (np.int32(-1), np.int32(-(2**31))),
+}
+"""sign -> (mask, flip) of the kernels."""
+
+
+def check_finite(flat: F32, sign: int = 0) -> tuple[float, float]:
+    """(sum, largest) of magnitudes, or of what has the sign; one pass.
+
+    Raises NumericsError if any element is NaN or infinite, whatever its sign.
+    """
+    total, top, widest = magnitudes(flat, flat.view(np.int32), *_KEYS[sign])
+    if widest >= _INFINITY:
+        raise NumericsError(
+            "gradient has NaN or infinity: nothing was sent and the residual is unchanged",
+            fix="lower the learning rate, or look for the layer with debug_info",
+        )
+    return total, float(np.array(top, np.int32).view(np.float32))
+
+
 def _keys(values: F32, sign: int) -> F32:
     return np.abs(values) if sign == 0 else np.float32(sign) * values
 
 
+def _bits(threshold: float) -> np.int32:
+    """A threshold as a key; it is not negative."""
+    return np.int32(np.array(threshold, np.float32).view(np.int32))
+
+
+def _count(flat: F32, threshold: float, sign: int) -> int:
+    bits: I32 = flat.view(np.int32)
+    return int(count_above(bits, *_KEYS[sign], _bits(threshold)))
+
+
 def above(flat: F32, threshold: float, limit: int, sign: int = 0) -> tuple[I64, int]:
-    """(places of up to `limit` elements above `threshold` in rising order, how many there are)."""
+    """(places of up to `limit` elements above `threshold` in rising order, how many there are).
+
+    Among magnitudes, NaN is above everything.
+    """
     indices = np.empty(limit, np.int64)
-    found = int(collect_above(flat, sign, np.float32(threshold), indices))
+    found = int(collect_above(flat.view(np.int32), *_KEYS[sign], _bits(threshold), indices))
     return indices[: min(found, limit)], found
 
 
@@ -59,13 +95,12 @@ def trimmed(flat: F32, k: int, sign: int = 0) -> I64:
 
     Raises NumericsError if an element is not finite. With a sign there may be fewer than k.
     """
-    total, largest = magnitudes(flat, sign)
-    require_finite(total)
+    total, largest = check_finite(flat, sign)
     mean = total / flat.size
     ratio = 1.0 - _TRIM_STEP
     while ratio > -_TRIM_STEP / 2:
         threshold = mean + ratio * (largest - mean)
-        found = int(count_above(flat, sign, np.float32(threshold)))
+        found = _count(flat, threshold, sign)
         if found >= k:
             return _best(flat, above(flat, threshold, found, sign)[0], k, sign)
         ratio -= _TRIM_STEP
@@ -78,14 +113,13 @@ def binary_search(flat: F32, k: int, sign: int = 0) -> I64:
     The printed search turns up below k / 2; here below k, so that it cannot end with too few. Where
     equal elements leave no such threshold, exactly k. Raises NumericsError as `trimmed`.
     """
-    total, largest = magnitudes(flat, sign)
-    require_finite(total)
+    total, largest = check_finite(flat, sign)
     mean = total / flat.size
     low, high = 0.0, 1.0
     while high - low > _SEARCH_END:
         ratio = (low + high) / 2
         threshold = mean + ratio * (largest - mean)
-        found = int(count_above(flat, sign, np.float32(threshold)))
+        found = _count(flat, threshold, sign)
         if k <= found < 2 * k:
             return above(flat, threshold, found, sign)[0]
         low, high = (low, ratio) if found < k else (ratio, high)

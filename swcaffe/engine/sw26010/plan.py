@@ -23,8 +23,8 @@ __all__ = ["Choice", "ProgramPlan", "Scheduled"]
 PRICED = 2
 """Configurations of the best template that are built and priced, best of the sketch first."""
 
-SHARED_FLOPS = 2_000_000
-"""Operators below run on one host thread: waking another takes as long as they do."""
+SHARED_FLOPS, SHARED_BYTES = 2_000_000, 1_000_000
+"""Operators below both run on one host thread: waking another takes as long as they do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,8 @@ class ProgramPlan(Plan):
         self._tile: TileExecutor | None = None
         self._mesh: MeshExecutor | None = None
         if scheduled.groups is not None:
-            shared = op.flops >= SHARED_FLOPS
+            nbytes = sum(operand.nbytes for operand in (*op.inputs, *op.outputs))
+            shared = op.flops >= SHARED_FLOPS or nbytes >= SHARED_BYTES
             self._tile = TileExecutor(program, scheduled.groups, shared=shared)
         else:
             self._mesh = MeshExecutor(program, scheduled.machine)

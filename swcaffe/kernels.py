@@ -32,6 +32,7 @@ __all__ = [
     "load",
     "store",
     "store_sums",
+    "transpose",
     "word",
     "COLS",
     "DOT_COLS",
@@ -291,7 +292,7 @@ def dot_tile(
 
 
 @_intrinsic  # type: ignore[untyped-decorator]
-def _transpose(typing: Any, source: Any, pitch: Any, target: Any, target_pitch: Any) -> Any:
+def transpose(typing: Any, source: Any, pitch: Any, target: Any, target_pitch: Any) -> Any:
     """Transpose WIDTH rows of WIDTH words between two addresses, pitches in elements.
 
     Each round interleaves the vectors of the first half with those of the second, lane by lane.
@@ -328,7 +329,7 @@ def pack_rows(a: Any, m: int, k: int, a_row: int, a_col: int, out: Any, room: in
             done = (k - 1) // WIDTH * WIDTH
             for p in range(0, done, WIDTH):
                 source, target = a[i0 * a_row + p :], out[at + p * rows :]
-                _transpose(source.ctypes.data, a_row, target.ctypes.data, rows)
+                transpose(source.ctypes.data, a_row, target.ctypes.data, rows)
         for p in range(done, k):
             if a_row == 1:
                 line = a[i0 + p * a_col :]
@@ -354,7 +355,7 @@ def pack_cols(b: Any, k: int, n: int, b_row: int, b_col: int, out: Any) -> None:
         for p in range(0, done, WIDTH):
             for j in range(0, COLS, WIDTH):
                 source, target = b[p + j * b_col :], out[p * COLS + j :]
-                _transpose(source.ctypes.data, b_col, target.ctypes.data, COLS)
+                transpose(source.ctypes.data, b_col, target.ctypes.data, COLS)
     for p in range(done, k):
         for j in range(n):
             out[p * COLS + j] = b[p * b_row + j * b_col]

@@ -17,7 +17,8 @@ from swcaffe.engine.host.native import carray, compiled, floats, words
 from swcaffe.engine.host.pieces import pack_pieces
 from swcaffe.engine.host.plans import Job, Scratch, split_evenly
 from swcaffe.engine.host.team import task
-from swcaffe.kernels import COLS, ROWS, WIDTH, outer_tile
+from swcaffe.engine.host.vectors import copy_vector
+from swcaffe.kernels import COLS, ROWS, WIDTH, outer_tile, pack_rows, transpose
 
 __all__ = ["correlate", "correlate_values", "pack_job", "pack_weights", "pack_words"]
 
@@ -49,13 +50,40 @@ def pack_weights(table: Any, index: int, worker: int) -> None:
         for i in range(rows):
             out[i] = bias[i]
         at = rows
-    for c in range((t.depth - t.has_bias) // t.w_taps):
+    channels = (t.depth - t.has_bias) // t.w_taps
+    if t.w_channel == t.w_taps and not t.w_flip:
+        lines = source[first * t.w_row :]
+        pack_rows(lines, rows, channels * t.w_taps, t.w_row, 1, out[at:], t.rows - first)
+        return
+    turned = 0
+    if t.w_flip and 1 < t.w_taps <= WIDTH:
+        # a channel's last taps overrun its block, so all but the last one, and none near the end
+        fits = (t.w_group - (first + WIDTH - 1) * t.w_row - WIDTH) // t.w_channel + 1
+        turned = min(channels - 1, max(fits, 0))
+        copy = t.private + worker * t.private_bytes
+        for c in range(turned):
+            _turn(t, source[first * t.w_row + c * t.w_channel :], rows, copy, out[at:])
+            at += rows * t.w_taps
+    for c in range(turned, channels):
         for tap in range(t.w_taps):
             k = t.w_taps - 1 - tap if t.w_flip else tap
             part = source[first * t.w_row + c * t.w_channel + k :]
-            for i in range(rows):
-                out[at + i] = part[i * t.w_row]
+            if t.w_row == 1:
+                for i in range(rows):
+                    out[at + i] = part[i]
+            else:
+                for i in range(rows):
+                    out[at + i] = part[i * t.w_row]
             at += rows
+
+
+@compiled
+def _turn(t: Any, source: Any, rows: int, copy: int, out: Any) -> None:
+    """Pack rows of taps as (taps from the last to the first, rows), some words more behind."""
+    transpose(source.ctypes.data, t.w_row, copy, WIDTH)
+    to = out.ctypes.data
+    for tap in range(t.w_taps):
+        copy_vector(copy + 4 * WIDTH * (t.w_taps - 1 - tap), to + 4 * rows * tap)
 
 
 def pack_words(rows: int, span: int, depth: int, group: int) -> dict[str, int]:
@@ -224,4 +252,4 @@ def correlate_values(axes: Axes, has_bias: bool) -> tuple[dict[str, Any], int, S
     }
     count = -(-axes.n * axes.positions // chunk) * axes.groups
     weights = axes.groups * axes.outputs * (axes.channels * axes.taps + has_bias)
-    return values, count, Scratch(4 * weights, pieces_at + 8 * 4 * chunk)
+    return values, count, Scratch(4 * weights, max(pieces_at + 8 * 4 * chunk, 4 * WIDTH * WIDTH))

@@ -8,7 +8,8 @@ line of the last axis split by stride phase:
 
 so output (o0, o1, o2) meets tap (t0, t1, t2) at `output offset + tap offset`, and a step of o2 is
 a step of one word for every stride. Copies are made by whole vectors: each may overrun its end by
-less than WIDTH words, which the next one overwrites; after the last there is room for it.
+less than WIDTH words, which the next one overwrites; after the last there is room for it. Rows and
+phases that a kernel of one tap steps over are left as they are.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ def lay_out(t: Any, image: int, channels: int, top: int, rows: int, copy: int) -
     whole = whole and t.lines == t.in1 and t.line_pitch == t.in2
     end = t.src + 4 * t.n * t.groups * t.channels * plane
     for c in range(channels):
-        for z in range(rows):
+        for z in range(0, rows, t.stride0 if t.taps0 == 1 else 1):
             out = copy + 4 * (c * rows + z) * t.row_pitch
             z_in = top + z - t.pad0
             if z_in < 0 or z_in >= t.in0:
@@ -161,7 +162,7 @@ def lay_out(t: Any, image: int, channels: int, top: int, rows: int, copy: int) -
 @compiled
 def _split_line(t: Any, line_in: int, line: int, end: int) -> None:
     """Pad one line and split it by phase."""
-    for phase in range(t.phases):
+    for phase in range(1 if t.taps2 == 1 else t.phases):
         skip = phase - t.pad2
         first = min(t.columns, max(0, -(skip // t.phases)))
         last = max(first, min(t.columns, (t.in2 - 1 - skip) // t.phases + 1))

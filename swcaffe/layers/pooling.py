@@ -6,18 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from swcaffe.arrays import aligned_zeros
 from swcaffe.errors import NetError, ParameterError, ShapeError
-from swcaffe.layers._plans import Deferred
+from swcaffe.layers._pool import Pool
 from swcaffe.net.layer import LAYERS, Blobs, Layer, Phase, between, exactly
-from swcaffe.operators.pooling import (
-    AvePoolBackward,
-    AvePoolForward,
-    MaxPoolBackward,
-    MaxPoolForward,
-    PoolGeometry,
-)
-from swcaffe.operators.stochastic_pooling import StochasticPoolForward
+from swcaffe.operators.pooling import PoolGeometry
 from swcaffe.proto import messages
 from swcaffe.proto.messages import Message
 
@@ -93,46 +85,18 @@ class Pooling(Layer):
             )
         for top in tops:
             top.reshape(g.dst)
-        self._plan(g)
-
-    def _plan(self, g: PoolGeometry) -> None:
-        kinds = messages.PoolingParameter
-        if self.pool == kinds.AVE:
-            self._forward = self.engine.plan(AvePoolForward(g))
-            self._backward = Deferred(self.engine, AvePoolBackward(g))
-            return
-        self._index = aligned_zeros(g.dst, np.int32)
-        self._backward = Deferred(self.engine, MaxPoolBackward(g))
-        if self.pool == kinds.MAX:
-            self._forward = self.engine.plan(MaxPoolForward(g))
-            return
-        training = self.phase == Phase.TRAIN
-        self._forward = self.engine.plan(StochasticPoolForward(g, training))
-        self._noise = aligned_zeros(g.dst if training else (0,))
+        self._pool = Pool(self.engine, g, self.pool, self.phase == Phase.TRAIN)
 
     def forward(self, bottoms: Blobs, tops: Blobs) -> None:
         """Pool; remember where each value came from, if that is one place."""
-        kinds, src, dst = messages.PoolingParameter, bottoms[0].data, tops[0].data
-        if self.pool == kinds.AVE:
-            self._forward(src, dst)
-        elif self.pool == kinds.MAX:
-            self._forward(src, dst, self._index)
-            if len(tops) == 2:
-                np.copyto(tops[1].data, self._index, casting="same_kind")
-        elif self.phase == Phase.TRAIN:
-            self.rng("pooling").random(dtype=np.float32, out=self._noise)
-            self._forward(src, self._noise, dst, self._index)
-        else:
-            self._forward(src, dst)
+        self._pool.forward(bottoms[0].data, tops[0].data, self.rng)
+        if len(tops) == 2:
+            np.copyto(tops[1].data, self._pool.index, casting="same_kind")
 
     def backward(self, tops: Blobs, propagate_down: Sequence[bool], bottoms: Blobs) -> None:
         """Give each gradient back to where its value came from."""
-        if not propagate_down[0]:
-            return
-        if self.pool == messages.PoolingParameter.AVE:
-            self._backward(tops[0].diff, bottoms[0].diff)
-        else:
-            self._backward(self._index, tops[0].diff, bottoms[0].diff)
+        if propagate_down[0]:
+            self._pool.backward(tops[0].diff, bottoms[0].diff)
 
 
 def _pair(param: Message, square: str, stem: str, default: int | None) -> tuple[int, int]:

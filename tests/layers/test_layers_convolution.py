@@ -236,3 +236,60 @@ def test_filling_is_a_function_of_seed_layer_and_blob(reference_engine: Engine) 
 def test_a_window_just_too_large_gives_one_output(reference_engine: Engine) -> None:
     text = "convolution_param { num_output: 1 kernel_size: 3 stride: 2 }"
     assert shape_of("Convolution", text, (1, 1, 2, 2), reference_engine) == (1, 1, 1, 1)
+
+
+WINDOWS = {
+    "kernel_size: 3": ((3, 3), (1, 1), (0, 0), (1, 1)),
+    "kernel_size: 2 stride: 2 pad: 1": ((2, 2), (2, 2), (1, 1), (1, 1)),
+    "kernel_h: 3 kernel_w: 1 dilation: 2 pad_h: 2 pad_w: 0": ((3, 1), (1, 1), (2, 0), (2, 2)),
+}
+
+
+@pytest.mark.parametrize("text", WINDOWS)
+def test_im2col_lays_each_window_out_as_a_column(text: str, engine: Engine, rng) -> None:
+    kernel, stride, pad, dilation = WINDOWS[text]
+
+    def columns(x):
+        n, c, h, w = x.shape
+        padded = np.zeros((n, c, h + 2 * pad[0], w + 2 * pad[1]))
+        padded[:, :, pad[0] : pad[0] + h, pad[1] : pad[1] + w] = x
+        spans = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+        out = [(padded.shape[i + 2] - 1 - spans[i]) // stride[i] + 1 for i in (0, 1)]
+        found = np.zeros((n, c, *kernel, *out))
+        for _, _, ky, kx, oy, ox in np.ndindex(1, 1, *kernel, *out):
+            y, x_ = oy * stride[0] + ky * dilation[0], ox * stride[1] + kx * dilation[1]
+            found[:, :, ky, kx, oy, ox] = padded[:, :, y, x_]
+        return found.reshape(n, -1, *out)
+
+    check_layer(
+        "Im2col",
+        f"convolution_param {{ {text} }}",
+        [rng.normal(size=(2, 2, 5, 4))],
+        expected=columns,
+        engine=engine,
+    )
+
+
+def test_im2col_times_weights_is_the_convolution(engine: Engine, rng) -> None:
+    x = rng.normal(size=(2, 3, 5)).astype(np.float32)
+    window = "kernel_size: 3 stride: 2 pad: 1"
+    columns = OneLayer(layer_text("Im2col", f"convolution_param {{ {window} }}", 1), [x], engine)
+    text = f'convolution_param {{ num_output: 4 {window} weight_filler {{ type: "gaussian" }} }}'
+    convolution = OneLayer(layer_text("Convolution", text, 1), [x], engine)
+    weights = convolution.layer.blobs[0].data.reshape(4, -1)
+    assert_near(np.einsum("or,nrp->nop", weights, columns.forward()[0]), convolution.forward()[0])
+
+
+def test_im2col_refuses_kernels_larger_than_the_image_and_other_axes(
+    reference_engine: Engine,
+) -> None:
+    text = layer_text("Im2col", "convolution_param { kernel_size: 9 }", 1)
+    with pytest.raises(ShapeError, match=r"kernel \(9, 9\).*leaves"):
+        OneLayer(text, [np.zeros((1, 1, 5, 5))], reference_engine)
+    one = OneLayer(
+        layer_text("Im2col", "convolution_param { kernel_size: 1 }", 1),
+        [np.zeros((1, 1, 5, 5))],
+        reference_engine,
+    )
+    with pytest.raises(ShapeError, match="must have 4 axes"):
+        one.feed([np.zeros((1, 1, 5))])

@@ -162,3 +162,65 @@ def test_only_maxima_have_places_and_only_pictures_are_pooled(reference_engine: 
             [np.zeros((1, 5, 5))],
             reference_engine,
         )
+
+
+@pytest.mark.parametrize("method", ["MAX", "AVE"])
+@pytest.mark.parametrize("height", [1, 3])
+def test_a_pyramid_pools_into_twice_as_many_bins_each_level(
+    method: str, height: int, engine: Engine, rng
+) -> None:
+    def pyramid(x):
+        """Sides 8 and 4 divide into 4 bins, so no window is cut and no padding counts."""
+        levels = []
+        for bins in (2**level for level in range(height)):
+            cut = x.reshape(2, 2, bins, 8 // bins, bins, 4 // bins)
+            pooled = cut.max(axis=(3, 5)) if method == "MAX" else cut.mean(axis=(3, 5))
+            levels.append(pooled.reshape(2, -1))
+        return levels[0].reshape(2, 2, 1, 1) if height == 1 else np.concatenate(levels, axis=1)
+
+    check_layer(
+        "SPP",
+        f"spp_param {{ pool: {method} pyramid_height: {height} }}",
+        [rng.permutation(128).reshape(2, 2, 8, 4) * 0.1],
+        expected=pyramid,
+        engine=engine,
+    )
+
+
+def test_a_pyramid_gives_one_width_for_images_of_any_size(engine: Engine) -> None:
+    text = layer_text("SPP", "spp_param { pyramid_height: 3 }", 1)
+    one = OneLayer(text, [np.zeros((1, 2, 9, 7))], engine)
+    for height, width in [(9, 7), (16, 16), (11, 30)]:
+        x = np.full((1, 2, height, width), 3.0)
+        assert one.forward(x)[0].tolist() == np.full((1, 42), 3).tolist()
+        one.backward([np.ones((1, 42))])
+        assert one.bottoms[0].diff.sum() == 42
+
+
+def test_each_level_of_a_random_pyramid_draws_anew_and_resumes(engine: Engine, rng) -> None:
+    text = layer_text("SPP", "spp_param { pool: STOCHASTIC pyramid_height: 2 }", 1)
+    x = rng.uniform(size=(2, 3, 4, 4))
+    one, other = OneLayer(text, [x], engine), OneLayer(text, [x], engine)
+    first = one.forward()[0]
+    other.layer.load_state(one.layer.state())
+    second = one.forward()[0]
+    assert np.array_equal(other.forward()[0], second)
+    assert not np.array_equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "message"),
+    [
+        ("", (1, 1, 4, 4), "pyramid_height is missing"),
+        ("pyramid_height: 3", (1, 1, 5, 8), "too small for the 4 x 4 bins"),
+        ("pyramid_height: 2 pool: STOCHASTIC", (1, 1, 5, 4), "does not divide into 2 x 2 bins"),
+        ("pyramid_height: 1", (1, 4, 4), "4 axes"),
+    ],
+)
+def test_a_pyramid_that_does_not_fit_is_refused(
+    text: str, shape: tuple[int, ...], message: str, reference_engine: Engine
+) -> None:
+    with pytest.raises((ParameterError, ShapeError), match=message):
+        OneLayer(
+            layer_text("SPP", f"spp_param {{ {text} }}", 1), [np.zeros(shape)], reference_engine
+        )

@@ -17,6 +17,7 @@ from swcaffe.operators.convolution import (
     ConvForward,
     ConvGeometry,
 )
+from swcaffe.operators.crop import CropBackward, CropForward, CropGeometry
 from swcaffe.operators.eltwise import (
     Dropout,
     EltwiseMax,
@@ -26,6 +27,7 @@ from swcaffe.operators.eltwise import (
 )
 from swcaffe.operators.embed import EmbedBackward, EmbedForward
 from swcaffe.operators.gemm import Gemm
+from swcaffe.operators.im2col import Col2im, Im2col
 from swcaffe.operators.layout import Concat, Slice
 from swcaffe.operators.loss import (
     AccuracyCount,
@@ -50,6 +52,7 @@ from swcaffe.operators.recurrent import (
     RnnBackward,
     RnnForward,
 )
+from swcaffe.operators.reduction import ReduceBackward, ReduceForward, ReduceKind
 from swcaffe.operators.softmax import (
     SoftmaxBackward,
     SoftmaxForward,
@@ -58,6 +61,7 @@ from swcaffe.operators.softmax import (
 )
 from swcaffe.operators.standardize import StandardizeBackward, StandardizeForward
 from swcaffe.operators.stochastic_pooling import StochasticPoolForward
+from swcaffe.operators.top_k import TopK
 from swcaffe.operators.unary import UnaryBackward, UnaryForward, UnaryKind
 
 CONV = ConvGeometry(2, 4, 6, (5, 4), (3, 2), (1, 2), (1, 0), (1, 1), 2)
@@ -65,6 +69,8 @@ POOL = PoolGeometry(2, 3, (5, 4), (3, 3), (2, 2), (1, 1))
 LRN = LrnGeometry(2, 4, 3, 3, 3, 0.5, 0.75)
 WITHIN = LrnGeometry(2, 4, 3, 3, 3, 0.5, 0.75, region="within")
 VIEW = (2, 3, 4)
+BLOCK = CropGeometry((2, 3, 4), (2, 1, 2), (0, 2, 1))
+SUMS: tuple[ReduceKind, ...] = ("sum", "asum", "sumsq")
 
 SLOPED: dict[UnaryKind, tuple[float, ...]] = {
     "abs": (),
@@ -127,6 +133,13 @@ OPERATORS: list[Operator] = [
     *(UnaryForward(kind, 6, args) for kind, args in SLOPED.items()),
     *(UnaryBackward(kind, 6, args) for kind, args in SLOPED.items()),
     UnaryForward("threshold", 6, (0.5,)),
+    CropForward(BLOCK),
+    CropBackward(BLOCK),
+    Im2col(CONV),
+    Col2im(CONV),
+    *(ReduceForward(kind, *VIEW, 0.5) for kind in SUMS),
+    *(ReduceBackward(kind, *VIEW, 0.5) for kind in SUMS),
+    TopK(*VIEW, 2),
     *(StochasticPoolForward(POOL, flag) for flag in (True, False)),
 ]
 

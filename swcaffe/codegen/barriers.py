@@ -8,10 +8,12 @@ since the last barrier touched on another CPE, one of the two being a put.
 from __future__ import annotations
 
 from swcaffe.ir.buffer import MeshShape, Region
-from swcaffe.ir.expr import Affine, largest
+from swcaffe.ir.expr import Affine, Clamp, Extent, largest
 from swcaffe.ir.stmt import Copy, Direction, For, If, Program, Seq, Stmt
 
 __all__ = ["barriers"]
+
+_PLACES = frozenset({"ROW", "COL"})
 
 
 def barriers(program: Program) -> frozenset[int]:
@@ -75,15 +77,27 @@ class _Search:
     def owned(self, region: Region) -> bool:
         """Whether each element belongs to one CPE, whatever the loops do."""
         names = {name for start in region.start for name, _ in start.terms}
-        return {"ROW", "COL"} <= names and all(
-            self.apart(start, largest(size))
-            for start, size in zip(region.start, region.shape, strict=True)
-        )
+        pairs = zip(region.start, region.shape, strict=True)
+        return names >= _PLACES and all(self.apart(start, size) for start, size in pairs)
 
-    def apart(self, start: Affine, span: int) -> bool:
-        """Whether stretches of `span` from different values of the variables never overlap."""
+    def apart(self, start: Affine, size: Extent) -> bool:
+        """Whether stretches of `size` from different values of the variables never overlap.
+
+        They do not if each variable steps over all that the finer ones reach. What a tile that is
+        not full reaches, all CPEs together, is its valid length.
+        """
+        places = Affine(0, tuple(term for term in start.terms if term[0] in _PLACES))
+        if not isinstance(size, Clamp) or (size.value + places).terms:
+            return self.reach(start, largest(size)) is not None
+        tile = self.reach(places, size.high)
+        if tile is None:
+            return False
+        return self.reach(start - places, min(tile, size.value.const)) is not None
+
+    def reach(self, start: Affine, span: int) -> int | None:
+        """Elements from the first to the last stretch of `span`; None if some overlap."""
         for name, factor in sorted(start.terms, key=lambda term: abs(term[1])):
             if abs(factor) < span:
-                return False
+                return None
             span += abs(factor) * (self.extents[name] - 1)
-        return True
+        return span

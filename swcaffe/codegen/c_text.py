@@ -100,7 +100,7 @@ class _Writer(Visitor[list[str]]):
 
     def seq(self, stmt: Seq) -> list[str]:
         lines: list[str] = []
-        for part in stmt.body:
+        for part in _alone(stmt).body:
             inner = self.visit(part)
             lines += ["{", *_indented(inner), "}"] if isinstance(part, Seq) else inner
         return lines
@@ -150,6 +150,13 @@ class _Writer(Visitor[list[str]]):
 
     def recv(self, stmt: Recv) -> list[str]:
         return _message("recv", stmt.bus, stmt.target)
+
+
+def _alone(stmt: Seq) -> Seq:
+    """Scopes with nothing but a scope in them are that scope."""
+    while len(stmt.body) == 1 and isinstance(stmt.body[0], Seq):
+        stmt = stmt.body[0]
+    return stmt
 
 
 def _indented(lines: list[str]) -> list[str]:

@@ -5,8 +5,9 @@ engine's: a copy occupies the engine, a kernel the CPEs, and a Wait joins the tw
 therefore overlaps exactly as far as the program's Waits allow. Loops are followed for their first
 iterations only, until their pace has settled.
 
-All parallel iterations run one after the other: a chip that shares them among its core groups
-would be faster by at most their number.
+On one core group, all iterations of a parallel loop run one after the other. On several they are
+dealt in contiguous runs as the executors deal them, and the group that has most decides; a group's
+copies get their share of the chip's memory bandwidth, and each parallel loop is a launch.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import math
 from dataclasses import dataclass, field
 
 from swcaffe.cost.count import count_copy
-from swcaffe.cost.rates import copy_seconds, work_seconds
+from swcaffe.cost.rates import copy_seconds, group_of, work_seconds
 from swcaffe.errors import ProgramError
 from swcaffe.ir.expand import expand
 from swcaffe.ir.intrinsic import Intrinsic
@@ -48,6 +49,7 @@ SETTLING = 2
 class Price:
     """Predicted time of a program, and what each resource is busy for, before overlap.
 
+    seconds    of the core group that is busy longest, and resources the same
     resources  "P0", "P1" (the CPEs' pipelines), "DMA", "register bus", "launch"
     """
 
@@ -68,13 +70,14 @@ class CostModel:
         """All figures come from `machine` and from `constants`."""
         self.machine = machine
 
-    def price(self, program: Program) -> Price:
-        """Seconds and resources of one run on one core group."""
+    def price(self, program: Program, core_groups: int = 1) -> Price:
+        """Seconds and resources of one run on so many core groups."""
         program = program if program.level == "cpe" else expand(program)
-        clock = _Clock(self.machine)
+        clock = _Clock(group_of(self.machine, core_groups), core_groups)
         clock.visit(program.body)
-        resources = {**clock.busy, "launch": self.machine.launch_s}
-        return Price(self.machine.launch_s + clock.now, clock.dma_bytes, resources)
+        launch = self.machine.launch_s * (_launches(program.body) if core_groups > 1 else 1)
+        resources = {**clock.busy, "launch": launch}
+        return Price(launch + clock.now, clock.dma_bytes, resources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +92,8 @@ class _Cost:
 class _Clock(Visitor[None]):
     """Two clocks, and how long each resource is busy."""
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
+    def __init__(self, machine: Machine, core_groups: int = 1) -> None:
+        self.machine, self.core_groups = machine, core_groups
         self.now = 0.0
         self.dma_free = 0.0
         self.arrivals: dict[tuple[str, int], float] = {}
@@ -108,14 +111,15 @@ class _Clock(Visitor[None]):
         """The first turns of SLOTS iterations, then whole turns at the pace of the last of them."""
         outer, self.loops = self.loops, (*self.loops, (stmt.var, stmt.extent))
         turns = 1 if _has_loops(stmt.body) else SETTLING
-        followed = min(stmt.extent, SLOTS * turns + stmt.extent % SLOTS)
+        extent = -(-stmt.extent // self.core_groups) if stmt.parallel else stmt.extent
+        followed = min(extent, SLOTS * turns + extent % SLOTS)
         now, busy = self.now, dict(self.busy)
         for value in range(followed):
             if value == followed - SLOTS:
                 now, busy = self.now, dict(self.busy)
             self.values[stmt.var] = value
             self.seq(stmt.body)
-        left = (stmt.extent - followed) // SLOTS
+        left = (extent - followed) // SLOTS
         shift = left * (self.now - now)
         self.now += shift
         self.dma_free += shift
@@ -173,6 +177,11 @@ class _Clock(Visitor[None]):
         longest = max(work.row_messages / mesh.rows, work.col_messages / mesh.cols)
         busy = {work.pipeline: seconds, "register bus": longest / mesh.clock_hz}
         return _Cost(transfer=seconds, busy=busy)
+
+
+def _launches(body: Seq) -> int:
+    """How often the core groups start together: once, or for each parallel loop."""
+    return max(1, sum(isinstance(part, For) and part.parallel for part in body.body))
 
 
 def _has_loops(stmt: Seq) -> bool:

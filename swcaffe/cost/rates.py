@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from swcaffe.cost.constants import DESCRIPTOR_ISSUE, MPE_BYTES, SINGLE_CPE_DMA
 from swcaffe.cost.count import CopyCount
 from swcaffe.ir.intrinsic import Work
 from swcaffe.machine.spec import Machine
 from swcaffe.operators.base import Operator
 
-__all__ = ["copy_seconds", "mpe_seconds", "work_seconds"]
+__all__ = ["copy_seconds", "group_of", "mpe_seconds", "work_seconds"]
 
 
 def copy_seconds(machine: Machine, copy: CopyCount, times: int) -> tuple[float, float]:
@@ -25,6 +27,13 @@ def copy_seconds(machine: Machine, copy: CopyCount, times: int) -> tuple[float, 
     shared = copy.transactions * line / machine.dma.peak_bytes_per_s
     alone = copy.most_transactions * line / SINGLE_CPE_DMA.value
     return latency, max(shared, alone) / times
+
+
+def group_of(machine: Machine, active: int) -> Machine:
+    """The machine as one core group sees it while `active` of them use the memory."""
+    share = machine.memory_bytes_per_s / active
+    peak = min(machine.dma.peak_bytes_per_s, share)
+    return replace(machine, dma=replace(machine.dma, peak_bytes_per_s=peak))
 
 
 def work_seconds(machine: Machine, work: Work) -> float:

@@ -1,5 +1,9 @@
 """Mesh fidelity: the CPE-level program on every CPE of a core group, in lockstep.
 
+The iterations of a parallel loop are dealt to the core groups in contiguous runs, each group with
+meshes of its own; all else is the first group's. Groups take turns: `verify` has shown that what
+one writes in such a loop no other reads or writes.
+
 One step acts on all CPEs at once, each with its own LDM contents. Arithmetic is the machine's:
 float in memory and LDM, double in registers, one rounding as a kernel stores its result. Copies
 complete at their Wait, so that whatever is used too early is not there yet. Events are counted
@@ -9,6 +13,7 @@ where bytes and messages move, and nowhere else.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
@@ -52,9 +57,18 @@ AXES = 4
 class MeshExecutor:
     """Runs one program many times; takes mesh-level and CPE-level programs."""
 
-    def __init__(self, program: Program, machine: Machine) -> None:
-        """Expand the program if need be."""
+    def __init__(
+        self, program: Program, machine: Machine, core_groups: int = 0, *, reverse: bool = False
+    ) -> None:
+        """Expand the program if need be.
+
+        core_groups  how many share parallel loops; 0 for all of the machine
+        reverse      the last group takes its turn first: results may not depend on it
+        """
         self.machine = machine
+        self._groups, self._reverse = core_groups or machine.core_groups, reverse
+        self.by_group: list[Counters] = []
+        """What each core group did in the last run."""
         self.program = program if program.level == "cpe" else expand(program)
         self._layout = layout(self.program)
 
@@ -64,13 +78,34 @@ class MeshExecutor:
             buffer: array.reshape(-1).view(np.float32)  # words: copies do not look at them
             for buffer, array in zip(self.program.params, arrays, strict=True)
         }
-        run = _Run(self.program, self.machine, self._layout.ldm, memory)
+        groups = [_Group.of(self.machine) for _ in range(self._groups)]
+        order = list(range(self._groups))[:: -1 if self._reverse else 1]
+        run = _Run(self.program, self.machine, self._layout.ldm, memory, groups, order)
         run.visit(self.program.body)
-        if run.dma.pending():
-            words = ", ".join(name for name, _ in run.dma.pending())
-            raise ProgramError(f"{self.program.name}: ends before replies {words} are awaited")
-        run.counters.ldm_peak_bytes = run.ldms.peak_bytes
-        return run.counters
+        total = Counters()
+        for group in groups:
+            if group.dma.pending():
+                words = ", ".join(name for name, _ in group.dma.pending())
+                raise ProgramError(f"{self.program.name}: ends before replies {words} are awaited")
+            group.counters.ldm_peak_bytes = group.ldms.peak_bytes
+            total.add(group.counters)
+        self.by_group = [group.counters for group in groups]
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """One core group: its LDMs, its copies under way, and what it did."""
+
+    ldms: Ldms
+    dma: Dma
+    counters: Counters
+
+    @classmethod
+    def of(cls, machine: Machine) -> _Group:
+        """An idle one."""
+        ldms, counters = Ldms(machine), Counters()
+        return cls(ldms, Dma(machine, ldms, counters), counters)
 
 
 class _Run(Visitor[None]):
@@ -82,14 +117,15 @@ class _Run(Visitor[None]):
         machine: Machine,
         offsets: dict[Buffer, int],
         memory: dict[Buffer, F32],
+        groups: list[_Group],
+        order: list[int],
     ) -> None:
         self.name = program.name
         self.machine = machine
         self.offsets = offsets
         self.memory = memory
-        self.counters = Counters()
-        self.ldms = Ldms(machine)
-        self.dma = Dma(machine, self.ldms, self.counters)
+        self.groups, self.order = groups, order
+        self.enter(groups[0])
         self.values: dict[str, int] = {}
         cpe = np.arange(machine.mesh.cpes)
         self.places = {"ROW": cpe // machine.mesh.cols, "COL": cpe % machine.mesh.cols}
@@ -115,10 +151,21 @@ class _Run(Visitor[None]):
             loops = ", ".join(f"{n} = {v}" for n, v in self.values.items()) or "no loop"
             error.where = f"{self.name}: {statement_text(stmt)} ({loops})"
 
+    def enter(self, group: _Group) -> None:
+        """What follows is done by this core group."""
+        self.ldms, self.dma, self.counters = group.ldms, group.dma, group.counters
+
     def for_(self, stmt: For) -> None:
-        for value in range(stmt.extent):
-            self.values[stmt.var] = value
-            self.seq(stmt.body)
+        count = len(self.groups) if stmt.parallel else 1
+        bounds = [stmt.extent * group // count for group in range(count + 1)]
+        for number in self.order if stmt.parallel else [0]:
+            if stmt.parallel:
+                self.enter(self.groups[number])
+            for value in range(bounds[number], bounds[number + 1]):
+                self.values[stmt.var] = value
+                self.seq(stmt.body)
+        if stmt.parallel:
+            self.enter(self.groups[0])
         self.values.pop(stmt.var, None)
 
     def if_(self, stmt: If) -> None:

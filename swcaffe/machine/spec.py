@@ -101,7 +101,7 @@ class Mpe:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One core group, and how many of them a chip has."""
+    """One core group, how many of them a chip has, and the rate of all its memory together."""
 
     name: str
     core_groups: int
@@ -112,6 +112,7 @@ class Machine:
     kernel: Kernel
     mpe: Mpe
     launch_s: float
+    memory_bytes_per_s: float
 
     @property
     def peak_flops_per_s(self) -> float:

@@ -60,5 +60,7 @@ SW26010 = Machine(
         copy_bytes_per_s=9.9e9,  # (measured) [swCaffe]
     ),
     launch_s=1e-6,  # (assumed) starting the CPEs: no published figure was found
+    memory_bytes_per_s=134.4e9,  # (published) [Fang 2019]: four modules of 33.6 GB/s; others print
+    # 128 to 144, all of them four times a group's: a group keeps its rate while all are busy
 )
 MACHINES.register("sw26010")(SW26010)

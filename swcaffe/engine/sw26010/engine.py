@@ -40,7 +40,7 @@ class SunwayEngine(Engine):
     name = "sw26010"
 
     def __init__(self, machine: Machine, fidelity: Fidelity, threads: int) -> None:
-        """`threads` host threads stand for core groups at tile fidelity; mesh fidelity runs one."""
+        """At tile fidelity `threads` host threads stand for core groups; at mesh all take turns."""
         super().__init__()
         self.machine, self.fidelity, self.threads = machine, fidelity, threads
         self.candidates = Candidates()
@@ -58,7 +58,8 @@ class SunwayEngine(Engine):
 
     def describe(self) -> str:
         """Engine, fidelity, arithmetic, threads."""
-        threads = f"{self.threads} threads" if self.fidelity == "tile" else "1 core group"
+        groups = f"{self.machine.core_groups} core groups in turn"
+        threads = f"{self.threads} threads" if self.fidelity == "tile" else groups
         arithmetic = ARITHMETIC[self.fidelity]
         return f"{self.machine.name} at {self.fidelity} fidelity: {arithmetic}, {threads}"
 

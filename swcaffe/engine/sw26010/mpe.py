@@ -31,6 +31,10 @@ class MpePlan(Plan):
         resources = {"MPE": arithmetic, "MPE memory": memory}
         return Estimate(max(arithmetic, memory), self.op.flops, 0, "MPE", resources)
 
+    def chip_estimate(self) -> Estimate:
+        """The same: one management core runs it while the other groups wait."""
+        return self.estimate()
+
     def explain(self) -> str:
         """The route, and why each schedule refused."""
         reasons = "; ".join(f"{name} refuses: {reason}" for name, reason in self._refusals)

@@ -47,6 +47,7 @@ class ProgramPlan(Plan):
         """Prepare the executor of a verified program."""
         super().__init__(op, f"{scheduled.machine.name}: {choice.template}")
         program = choice.program
+        self._scheduled = scheduled
         self.config, self.program, self.price = choice.config, program, choice.price
         self.counters: Counters | None = None
         self._tile: TileExecutor | None = None
@@ -66,8 +67,14 @@ class ProgramPlan(Plan):
             self.counters = self._mesh.run(arrays)
 
     def estimate(self) -> Estimate:
-        """Predicted time on one core group of the machine."""
-        price = self.price
+        """Predicted time on one core group of the machine: what `swcaffe time` prints."""
+        return self._estimate(self.price)
+
+    def chip_estimate(self) -> Estimate:
+        """Predicted time on all core groups, which share parallel loops and the memory."""
+        return self._estimate(self._scheduled.chip_price(self.program))
+
+    def _estimate(self, price: Price) -> Estimate:
         return Estimate(
             price.seconds, self.op.flops, price.dma_bytes, price.bound, dict(price.resources)
         )
@@ -75,9 +82,11 @@ class ProgramPlan(Plan):
     def explain(self) -> str:
         """Route, configuration, predicted time by resource, and the program."""
         parts = ", ".join(f"{k} {v * 1e6:.1f} us" for k, v in self.price.resources.items())
+        groups = self._scheduled.machine.core_groups
         return (
             f"{self.op}: {self.route} with {self.config}; on one core group "
-            f"{self.price.seconds * 1e6:.1f} us, bound by {self.price.bound} ({parts})\n"
+            f"{self.price.seconds * 1e6:.1f} us, bound by {self.price.bound} ({parts}); "
+            f"on {groups} core groups {self.chip_estimate().seconds * 1e6:.1f} us\n"
             f"{text(self.program)}"
         )
 
@@ -112,6 +121,10 @@ class Scheduled:
         choice = min(choices, key=lambda choice: choice.price.seconds)
         verify(choice.program, self.machine)
         return ProgramPlan(op, self, choice)
+
+    def chip_price(self, program: Program) -> Price:
+        """A program's price on all core groups."""
+        return self._model.price(program, self.machine.core_groups)
 
     def _price(self, op: Operator, template: Template, config: Config) -> Choice:
         program = template.build(op, config, self.machine)

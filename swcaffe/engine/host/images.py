@@ -33,7 +33,8 @@ LAYOUT = fields(
     "n groups channels outputs taps positions has_bias "
     "in0 in1 in2 out0 out1 out2 stride0 stride1 stride2 pad0 pad1 pad2 "
     "lines columns phases pitch row_pitch line_pitch tap_offsets "
-    "chunk block blocks depth span rows row_step parts images accumulate kind direct piece_words "
+    "chunk share shares block blocks depth span rows row_step parts images accumulate kind direct "
+    "piece_words "
     "spread gap taps0 taps2 tap_step tap_shift dilation0 dilation1 dilation2 lines_at "
     "w_group w_row w_channel w_flip w_taps "
     "panels_at outputs_at tile_at pieces_at",

@@ -39,6 +39,17 @@ class ClassAxis:
             )
         return found
 
+    @classmethod
+    def of_items(cls, scores: Blob, labels: Blob) -> ClassAxis:
+        """The view of (n, …), a class for each value of an item. Raises ShapeError as `of`."""
+        items = scores.shape[0] if scores.shape else 1
+        if labels.count != items:
+            raise ShapeError(
+                f"labels {labels!r} hold {labels.count} values for the {items} items of {scores!r}",
+                fix="give one integer label per item",
+            )
+        return cls(items, scores.size(1), 1)
+
 
 def ignore_label(param: Message) -> int | None:
     """ignore_label if the prototxt gives one; 0 is a legal one."""

@@ -155,7 +155,15 @@ def test_labels_take_no_gradient(kind: str, reference_engine: Engine) -> None:
 
 def test_every_loss_has_weight_one_and_makes_its_top() -> None:
     losses = {name for name in LAYERS if LAYERS.get(name).is_loss}
-    assert losses == {"SoftmaxWithLoss", "SigmoidCrossEntropyLoss", "EuclideanLoss"}
+    assert losses == {
+        "ContrastiveLoss",
+        "EuclideanLoss",
+        "HingeLoss",
+        "InfogainLoss",
+        "MultinomialLogisticLoss",
+        "SigmoidCrossEntropyLoss",
+        "SoftmaxWithLoss",
+    }
     assert all(LAYERS.get(name).tops.least == 1 for name in losses)
 
 

@@ -29,6 +29,12 @@ from swcaffe.operators.embed import EmbedBackward, EmbedForward
 from swcaffe.operators.gemm import Gemm
 from swcaffe.operators.im2col import Col2im, Im2col
 from swcaffe.operators.layout import Concat, Slice
+from swcaffe.operators.likelihood import (
+    InfogainBackward,
+    InfogainForward,
+    LogLossBackward,
+    LogLossForward,
+)
 from swcaffe.operators.loss import (
     AccuracyCount,
     EuclideanLossForward,
@@ -36,6 +42,12 @@ from swcaffe.operators.loss import (
     SigmoidLossForward,
 )
 from swcaffe.operators.lrn import LrnBackward, LrnForward, LrnGeometry
+from swcaffe.operators.margin import (
+    ContrastiveBackward,
+    ContrastiveForward,
+    HingeBackward,
+    HingeForward,
+)
 from swcaffe.operators.pooling import (
     AvePoolBackward,
     AvePoolForward,
@@ -140,6 +152,14 @@ OPERATORS: list[Operator] = [
     *(ReduceForward(kind, *VIEW, 0.5) for kind in SUMS),
     *(ReduceBackward(kind, *VIEW, 0.5) for kind in SUMS),
     TopK(*VIEW, 2),
+    LogLossForward(3, 4),
+    LogLossBackward(3, 4),
+    InfogainForward(*VIEW),
+    InfogainBackward(*VIEW, ignore_label=1),
+    *(HingeForward(3, 4, flag) for flag in (True, False)),
+    *(HingeBackward(3, 4, flag) for flag in (True, False)),
+    *(ContrastiveForward(3, 4, 1.0, flag) for flag in (True, False)),
+    *(ContrastiveBackward(3, 4, 1.0, flag) for flag in (True, False)),
     *(StochasticPoolForward(POOL, flag) for flag in (True, False)),
 ]
 

@@ -8,7 +8,18 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["F32", "F64", "I32", "I64", "U8", "Array", "Shape", "aligned_zeros", "shape_text"]
+__all__ = [
+    "ALIGNMENT_BYTES",
+    "F32",
+    "F64",
+    "I32",
+    "I64",
+    "U8",
+    "Array",
+    "Shape",
+    "aligned_zeros",
+    "shape_text",
+]
 
 Array: TypeAlias = NDArray[Any]
 F32: TypeAlias = NDArray[np.float32]

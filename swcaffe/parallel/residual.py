@@ -19,6 +19,7 @@ import numpy as np
 from swcaffe.arrays import F32, I64, Array, Shape, aligned_zeros
 from swcaffe.errors import SnapshotError
 from swcaffe.parallel.compressors import Compressor, State
+from swcaffe.parallel.compressors.none import NoCompression
 from swcaffe.parallel.kernels import accumulate
 from swcaffe.parallel.selection import check_finite
 
@@ -28,7 +29,7 @@ __all__ = ["Residual"]
 class Residual:
     """What is still to be sent of one tensor, its velocity, and the compressor's state.
 
-    compressor  may be replaced between iterations, as a density schedule does
+    current     the compressor with the density of this iteration
     momentum    0: the solver applies momentum after the sum; else it must not
     masking     clears the velocity of what was sent. With density 1 that is all of it: then only
                 without masking is the path that of plain momentum
@@ -48,6 +49,7 @@ class Residual:
         self.name = name
         self.shape = shape
         self.compressor = compressor
+        self.current = compressor
         self.momentum = momentum
         self.nesterov = nesterov
         self.masking = masking
@@ -73,6 +75,11 @@ class Residual:
         """Clear the velocity of what was sent; `None` sent a little of everything: no masking."""
         if self.momentum and self.masking and places is not None:
             self.velocity[places] = 0
+
+    def use_density(self, density: float) -> None:
+        """Send this share from now on; all of it, uncompressed and unmasked, if it is 1."""
+        whole = density == 1
+        self.current = NoCompression() if whole else self.compressor.with_density(density)
 
     def norm(self) -> float:
         """Euclidean norm of what is left, for reports."""

@@ -8,7 +8,11 @@ import numpy as np
 
 from swcaffe.errors import PeerTimeoutError
 from swcaffe.parallel.allreduce import ALGORITHMS, allreduce
+from swcaffe.parallel.bucket import Tensor, fill_buckets
+from swcaffe.parallel.compressors import COMPRESSORS
+from swcaffe.parallel.exchange import Exchange
 from swcaffe.parallel.mpi import MpiCommunicator
+from swcaffe.parallel.residual import Residual
 
 
 def collectives(comm):
@@ -37,6 +41,36 @@ def sums(comm):
             assert (everywhere == everywhere[0]).all(), name
 
 
+def exchange(comm):
+    """Every compressor, exchanged by a thread while this one waits: one sum, nothing lost."""
+    for kind in COMPRESSORS:
+        tensors = [Tensor("w", (60, 50), dense=False), Tensor("b", (60,))]
+        residual = Residual("w", (60, 50), COMPRESSORS.get(kind)(0.02))
+        buckets = fill_buckets(tensors)
+        both = Exchange(comm, buckets, {"w": residual})
+        sent, offered = np.zeros(3000), np.zeros(3000)
+        for iteration in range(5):
+            for bucket in buckets:
+                rng = np.random.default_rng([iteration, comm.rank])
+                bucket.flat[bucket.slots[0].place] = rng.standard_normal(
+                    bucket.slots[0].tensor.count
+                )
+                if not bucket.dense:
+                    offered += bucket.flat[:3000]
+                both.push(bucket)
+            both.wait()
+            for bucket in buckets:
+                everywhere = comm.allgather(bucket.flat.view(np.uint8))
+                assert (everywhere == everywhere[0]).all(), kind
+                if not bucket.dense:
+                    sent += bucket.flat[:3000]
+        both.close()
+        left = residual.left.astype(float)
+        for array in (left, offered):
+            comm.native_allreduce(array)
+        assert np.linalg.norm(sent + left - offered) <= 1e-5 * np.linalg.norm(offered), kind
+
+
 def silence(comm):
     """Rank 1 never sends: rank 0 says so, then ends all with the code of a silent peer."""
     comm.timeout_s = 0.3
@@ -52,6 +86,8 @@ def silence(comm):
 
 if __name__ == "__main__":
     world = MpiCommunicator(60)
-    {"collectives": collectives, "sums": sums, "silence": silence}[sys.argv[1]](world)
+    {"collectives": collectives, "sums": sums, "exchange": exchange, "silence": silence}[
+        sys.argv[1]
+    ](world)
     if world.rank == 0:
         print("done on", world.size, flush=True)

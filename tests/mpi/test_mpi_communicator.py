@@ -33,7 +33,7 @@ def mpiexec(size, name):
 
 
 @pytest.mark.parametrize("size", [1, 3, 4])
-@pytest.mark.parametrize("name", ["collectives", "sums"])
+@pytest.mark.parametrize("name", ["collectives", "sums", "exchange"])
 def test_processes_agree(size, name):
     result = mpiexec(size, name)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -22,7 +22,7 @@ import numpy as np
 from swcaffe.arrays import I64
 from swcaffe.engine.host.native import compiled, floats
 from swcaffe.engine.host.plans import fields
-from swcaffe.engine.host.vectors import copy_even, copy_words, zero_words
+from swcaffe.engine.host.vectors import copy_even, copy_words, join_pairs, zero_words
 from swcaffe.kernels import COLS, WIDTH
 from swcaffe.operators.convolution import ConvGeometry
 
@@ -186,8 +186,16 @@ def _split_line(t: Any, line_in: int, line: int, end: int) -> None:
 
 
 @compiled
-def join_line(t: Any, line: int, phase_pitch: int, line_out: int, room: int) -> None:
-    """Undo the splitting and padding of one line; no word from number `room` on is written."""
+def join_line(t: Any, line: int, phase_pitch: int, line_out: int, room: int, spare: int) -> None:
+    """Undo the splitting and padding of one line; no word from number `room` on is written.
+
+    spare  address of 2 * phase_pitch words, for two phases
+    """
+    if t.phases == 2:
+        for x in range(0, t.columns, WIDTH):
+            join_pairs(line + 4 * x, line + 4 * (phase_pitch + x), spare + 8 * x)
+        copy_words(spare + 4 * t.pad2, line_out, t.in2, room)
+        return
     for phase in range(t.phases):
         skip = phase - t.pad2
         first = max(0, -(skip // t.phases))

@@ -117,6 +117,7 @@ def scatter(table: Any, index: int, worker: int) -> None:
         piece = last
     starts = words(scratch + t.lines_at, t.taps)
     line = scratch + t.lines_at + 8 * t.taps
+    spare = line + 4 * t.phases * t.line_pitch
     out = t.src + 4 * ((n * t.groups + group) * t.channels + c0) * t.in0 * t.in1 * t.in2
     room = channels * t.in0 * t.in1 * t.in2
     for c in range(channels):
@@ -124,7 +125,7 @@ def scatter(table: Any, index: int, worker: int) -> None:
             for y in range(t.in1):
                 here = lines + 4 * c * t.taps * t.pitch
                 _gather_line(t, here, z + t.pad0, y + t.pad1, starts, line)
-                join_line(t, line, t.line_pitch, out, room)
+                join_line(t, line, t.line_pitch, out, room, spare)
                 out += 4 * t.in2
                 room -= t.in2
 
@@ -166,5 +167,5 @@ def scatter_values(axes: Axes) -> tuple[dict[str, Any], int, Scratch]:
         "lines_at": lines_at,
     }
     count = axes.n * axes.groups * -(-axes.channels // block)
-    scratch = lines_at + 8 * axes.taps + 4 * stride * line_pitch
+    scratch = lines_at + 8 * axes.taps + 8 * stride * line_pitch
     return values, count, Scratch(4 * axes.groups * tap_rows * axes.outputs, scratch)

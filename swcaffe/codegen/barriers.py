@@ -68,9 +68,11 @@ class _Search:
         """First element and end along each axis, over all loops and CPEs."""
         found = self.boxes.get(id(region))
         if found is None:
-            sizes = [largest(extent) for extent in region.shape]
-            bounds = [start.bounds(self.extents) for start in region.start]
-            found = [(low, high + size) for (low, high), size in zip(bounds, sizes, strict=True)]
+            found = []
+            for start, size in zip(region.start, region.shape, strict=True):
+                places, valid = _partly_filled(start, size)
+                low, high = (start - places).bounds(self.extents)
+                found.append((low, high + valid))
             self.boxes[id(region)] = found
         return found
 
@@ -86,18 +88,26 @@ class _Search:
         They do not if each variable steps over all that the finer ones reach. What a tile that is
         not full reaches, all CPEs together, is its valid length.
         """
-        places = Affine(0, tuple(term for term in start.terms if term[0] in _PLACES))
-        if not isinstance(size, Clamp) or (size.value + places).terms:
-            return self.reach(start, largest(size)) is not None
-        tile = self.reach(places, size.high)
+        places, valid = _partly_filled(start, size)
+        tile = self.reach(places, largest(size))
         if tile is None:
             return False
-        return self.reach(start - places, min(tile, size.value.const)) is not None
+        return self.reach(start - places, valid if places.terms else tile) is not None
 
     def reach(self, start: Affine, span: int) -> int | None:
         """Elements from the first to the last stretch of `span`; None if some overlap."""
         for name, factor in sorted(start.terms, key=lambda term: abs(term[1])):
-            if abs(factor) < span:
+            if abs(factor) < span and self.extents[name] > 1:
                 return None
             span += abs(factor) * (self.extents[name] - 1)
         return span
+
+
+def _partly_filled(start: Affine, size: Extent) -> tuple[Affine, int]:
+    """For a tile that is not full: the part of `start` that is the CPE's place, and the length of
+    the tile that is valid, all CPEs together. Else nothing, and the size of a CPE's part.
+    """
+    places = Affine(0, tuple(term for term in start.terms if term[0] in _PLACES))
+    if isinstance(size, Clamp) and not (size.value + places).terms:
+        return places, size.value.const
+    return Affine(), largest(size)

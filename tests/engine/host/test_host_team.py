@@ -19,7 +19,7 @@ import pytest
 import swcaffe
 from swcaffe.engine.host import create
 from swcaffe.engine.host.native import carray, entry, floats
-from swcaffe.engine.host.plans import fields
+from swcaffe.engine.host.plans import TaskPlan, fields
 from swcaffe.engine.host.team import Team, task
 from swcaffe.errors import EngineError, ShapeError
 from swcaffe.operators.activation import ActivationForward
@@ -162,3 +162,17 @@ def test_an_installation_that_cannot_be_written_to_still_works(tmp_path):
     command = [sys.executable, "-B", "-c", code]
     subprocess.run(command, check=True, env=environment, cwd=tmp_path)
     assert list(home.rglob("*.nbi")), "the user's cache was not used"
+
+
+def test_plans_of_an_engine_share_scratch_of_the_largest():
+    engine = create(threads=2)
+    plans = [engine.plan(Gemm(m, 64, 300, trans_a=True)) for m in (40, 700, 300)]
+    sizes = []
+    for plan, m in zip(plans, (40, 700, 300), strict=True):
+        arrays = [np.zeros(o.shape, np.float32) for o in (*plan.op.inputs, *plan.op.outputs)]
+        plan(*arrays)
+        assert isinstance(plan, TaskPlan)
+        sizes.append(plan._workspace._block.nbytes)
+        assert sizes[-1] >= 4 * m * 300
+    assert plans[0]._workspace is plans[2]._workspace
+    assert sizes[1] == sizes[2]

@@ -8,6 +8,8 @@ parallel, first row of the body.
 
 from __future__ import annotations
 
+from swcaffe.ir.stmt import MAX_PARAMS
+
 __all__ = [
     "ADD",
     "ADDRESS",
@@ -26,7 +28,6 @@ __all__ = [
     "LDM",
     "LOOP",
     "MAP",
-    "MAX_PARAMS",
     "MAX_POOL",
     "MAX_POOL_GRADIENT",
     "OPERANDS",
@@ -70,6 +71,5 @@ OPERANDS_PER_ROW = 3
 """Addresses in a row; further ones stand in OPERANDS rows behind it."""
 ROW_SIZE = ADDRESS + OPERANDS_PER_ROW * ADDRESS_SIZE
 
-MAX_PARAMS = 8
-"""Arrays a program may be called with; behind them come scratch and the LDM."""
 SHARED, PRIVATE, LDM = MAX_PARAMS, MAX_PARAMS + 1, MAX_PARAMS + 2
+"""Numbers of the arrays behind the parameters: scratch, and the LDM."""

@@ -34,7 +34,6 @@ from swcaffe.execute.codes import (
     LDM,
     LOOP,
     MAP,
-    MAX_PARAMS,
     MAX_POOL,
     MAX_POOL_GRADIENT,
     OPERANDS,
@@ -59,6 +58,7 @@ from swcaffe.ir.intrinsics.mesh_gemm import MeshGemm
 from swcaffe.ir.intrinsics.pooling import AvePool, AvePoolGradient, MaxPool, MaxPoolGradient
 from swcaffe.ir.layout import Layout, layout
 from swcaffe.ir.stmt import (
+    MAX_PARAMS,
     Alloc,
     Apply,
     Copy,

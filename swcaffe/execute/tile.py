@@ -14,10 +14,9 @@ import numpy as np
 
 from swcaffe.arrays import F32, Array, aligned_zeros
 from swcaffe.errors import LdmError
-from swcaffe.execute.codes import MAX_PARAMS
 from swcaffe.execute.flatten import Flat, Segment, flatten
 from swcaffe.execute.kernels import run
-from swcaffe.ir.stmt import Program
+from swcaffe.ir.stmt import MAX_PARAMS, Program
 from swcaffe.machine.spec import Machine
 
 __all__ = ["CoreGroups", "TileExecutor"]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from swcaffe.ir.intrinsic import Intrinsic
 
 __all__ = [
+    "MAX_PARAMS",
     "Alloc",
     "Apply",
     "Bus",
@@ -33,6 +34,9 @@ __all__ = [
     "Stmt",
     "Wait",
 ]
+
+MAX_PARAMS = 16
+"""Arrays that a program may be called with."""
 
 
 class Direction(Enum):

@@ -20,6 +20,8 @@ from swcaffe.schedule.templates import (  # noqa: F401  each registers itself
     conv_weights,
     conv_weights_ldm,
     gemm,
+    join,
+    lrn,
     pooling,
     walk,
 )

@@ -19,7 +19,7 @@ from swcaffe.ir.builder import Builder, Span, box
 from swcaffe.ir.expr import ZERO, Affine, Slot
 from swcaffe.ir.intrinsics.fill import Zero
 from swcaffe.ir.intrinsics.map import ChannelSum, Map
-from swcaffe.ir.stmt import Program, Reply
+from swcaffe.ir.stmt import MAX_PARAMS, Program, Reply
 from swcaffe.ir.vector import VectorCode
 from swcaffe.machine.spec import Machine
 from swcaffe.operators.base import Operator
@@ -55,6 +55,9 @@ class WalkTemplate(Template):
         walk = PASSES[type(op)](op)
         if math.prod(walk.shape) == 0:
             return f"an empty walk over {walk.shape}"
+        operands = len(op.inputs) + len(op.outputs)
+        if operands > MAX_PARAMS:
+            return f"{operands} operands, a program takes {MAX_PARAMS}"
         return None if next(iter(self.space(op, machine)), None) else "no tile fits the LDM"
 
     def space(self, op: Operator, machine: Machine) -> ConfigSpace:

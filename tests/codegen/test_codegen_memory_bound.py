@@ -14,6 +14,8 @@ from swcaffe.operators.activation import ActivationBackward, ActivationForward
 from swcaffe.operators.affine import AffineBackwardWeights, AffineForward
 from swcaffe.operators.batch_norm import BatchNormBackward, BatchNormForward
 from swcaffe.operators.eltwise import EltwiseSum
+from swcaffe.operators.layout import Concat, Slice
+from swcaffe.operators.lrn import LrnBackward, LrnForward, LrnGeometry
 from swcaffe.operators.pooling import (
     AvePoolBackward,
     AvePoolForward,
@@ -23,7 +25,7 @@ from swcaffe.operators.pooling import (
 )
 from swcaffe.operators.prelu import PReluBackwardWeights
 from swcaffe.operators.update import AdaGradUpdate, NesterovUpdate, SgdUpdate
-from swcaffe.schedule.templates import pooling, walk  # noqa: F401  each registers itself
+from swcaffe.schedule.templates import join, lrn, pooling, walk  # noqa: F401  each registers itself
 
 ELEMENTWISE = {
     "relu": ActivationForward("relu", 200),
@@ -41,13 +43,19 @@ ELEMENTWISE = {
     "norm": BatchNormForward(3, 5, 7, 1e-5),
     "norm_back": BatchNormBackward(3, 5, 7, 1e-5),
 }
+ROWS = {
+    "concat": Concat(3, (5, 8, 70)),
+    "slice": Slice(3, (5, 8, 70), (0, 1, 2)),
+    "lrn": LrnForward(LrnGeometry(2, 7, 3, 4, 5, 1e-2, 0.75)),
+    "lrn_back": LrnBackward(LrnGeometry(2, 7, 3, 4, 5, 1e-2, 0.75)),
+}
 GEOMETRIES = {
     "lenet": PoolGeometry(2, 5, (8, 8), (2, 2), (2, 2), (0, 0)),
     "overlap": PoolGeometry(2, 3, (8, 8), (3, 3), (2, 2), (0, 0)),
     "padded": PoolGeometry(1, 3, (7, 6), (3, 2), (2, 1), (1, 1)),
     "gaps": PoolGeometry(1, 9, (7, 8), (2, 2), (3, 3), (0, 0)),
 }
-SQUARES = {"history", "gradients", "steps", "v", "variance"}
+SQUARES = {"history", "gradients", "steps", "v", "variance", "scale"}
 
 
 def operands(op, seed=3):
@@ -84,7 +92,7 @@ def pools():
 @needs_gcc
 @pytest.mark.slow
 def test_formulas_on_four_cpes(tmp_path):
-    check_all(tmp_path, ELEMENTWISE, TOY)
+    check_all(tmp_path, {**ELEMENTWISE, **ROWS}, TOY)
 
 
 @needs_gcc
@@ -97,7 +105,7 @@ def test_pooling_on_four_cpes(tmp_path):
 @pytest.mark.slow
 @pytest.mark.sw26010
 def test_formulas_and_pooling_on_the_whole_mesh(tmp_path):
-    check_all(tmp_path, {**ELEMENTWISE, **dict(pools())}, SW26010)
+    check_all(tmp_path, {**ELEMENTWISE, **ROWS, **dict(pools())}, SW26010)
 
 
 def test_every_vector_operation_has_c_text():

@@ -20,7 +20,7 @@ __all__ = ["exp", "tanh"]
 
 _intrinsic: Any = intrinsic  # numba's own annotation describes the typing function
 F = np.float32
-LOWEST, HIGHEST = F(-87.33654), F(88.72283)  # arguments whose exponentials are normal numbers
+LOWEST, HIGHEST = F(-104), F(89)  # arguments whose exponentials are 0 and infinity
 LOG2_E = F(1.44269504088896341)
 LN2_HIGH, LN2_LOW = F(0.693359375), F(-2.12194440e-4)
 E5, E4, E3 = F(1.9875691500e-4), F(1.3981999507e-3), F(8.3334519073e-3)
@@ -44,11 +44,11 @@ def _power_of_two(typing: Any, exponent: Any) -> Any:
 
 @compiled
 def exp(x: Any) -> Any:
-    """e^x; between the normal numbers' limits, which it keeps."""
+    """e^x; small ones are subnormal numbers, then 0."""
     x = LOWEST if x < LOWEST else x
     x = HIGHEST if x > HIGHEST else x
     n = F(math.floor(x * LOG2_E + HALF)) if x == x else ZERO
-    # 2^n in two steps, as n may be 128
+    # 2^n in two steps, as n may be 128 or -150
     low = np.int32(n) >> np.int32(1)
     r = x - n * LN2_HIGH - n * LN2_LOW
     p = ((((E5 * r + E4) * r + E3) * r + E2) * r + E1) * r + E0

@@ -39,5 +39,12 @@ def test_limits_and_nan():
     values = np.array([np.inf, -np.inf, np.nan, 0.0], np.float32)
     assert np.isnan(apply(0, values)[2]) and np.isnan(apply(1, values)[2])
     assert apply(1, values)[[0, 1, 3]].tolist() == [1, -1, 0]
-    top, bottom = apply(0, values)[:2]
-    assert 3.4e38 < top < np.inf and 0 < bottom < 1.2e-38
+    assert apply(0, values)[[0, 1, 3]].tolist() == [np.inf, 0, 1]
+
+
+def test_small_exponentials_are_subnormal_before_they_are_zero():
+    values = np.linspace(-110, -87, 2001).astype(np.float32)
+    got, want = apply(0, values), np.exp(values.astype(np.float64))
+    step = float(np.finfo(np.float32).smallest_subnormal)
+    assert (np.abs(got - want) <= np.maximum(step, 3e-7 * want)).all()
+    assert got[0] == 0 and got[1000] > 0

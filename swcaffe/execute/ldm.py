@@ -60,6 +60,7 @@ class Ldms:
             raise LdmError(f"{end} B of {self.capacity_bytes} B LDM on every CPE")
         self.peak_bytes = max(self.peak_bytes, end)
         self.state[:, offset_bytes // 4 : end // 4] = UNWRITTEN
+        self.floats[:, offset_bytes // 4 : end // 4] = np.nan
 
     def view(self, at: int, shape: Sequence[int], strides: Sequence[int]) -> F32:
         """Floats of all CPEs from element `at` on: (cpes, *shape), writable, without a check."""

@@ -96,6 +96,17 @@ class VectorCode:
                 values.append(OPERATIONS[step.op].meaning(*operands))
         return tuple(np.asarray(values[number], np.float32) for number in self.results)
 
+    def __str__(self) -> str:
+        """Text: `t0 = max(x0, 0); t1 = mul(x1, t0) -> t1`."""
+        names = [f"x{i}" for i in range(self.inputs)] + [f"{c:.9g}" for c in self.constants]
+        lines = []
+        for number, step in enumerate(self.steps):
+            operands = ", ".join(names[operand] for operand in step.operands)
+            lines.append(f"t{number} = {step.op}({operands})")
+            names.append(f"t{number}")
+        results = ", ".join(names[number] for number in self.results)
+        return f"{'; '.join(lines)} -> {results}".strip()
+
     @property
     def slots(self) -> int:
         """Issue slots of the arithmetic pipeline for one vector."""

@@ -83,7 +83,7 @@ class JoinTemplate(Template):
             rows = max(1, config["block"] // cols) * machine.mesh.cpes
             rows = min(rows, -(-total // machine.mesh.cpes) * machine.mesh.cpes)
             mover = _Mover(b, memory, piece, flat, rows, cols)
-            share = -(-total // machine.core_groups)
+            share = max(1, total // machine.core_groups)
             b.tiles("g", total, share, mover.share, parallel=True)
         return b.build()
 

@@ -106,7 +106,7 @@ class LrnTemplate(Template):
                     lambda n, size: step.walk((n + start, size)),
                 )
 
-        b.tiles("g", g.n, -(-g.n // machine.core_groups), share, parallel=True)
+        b.tiles("g", g.n, max(1, g.n // machine.core_groups), share, parallel=True)
         return b.build()
 
 

@@ -111,7 +111,7 @@ class PoolTemplate(Template):
             operand.name: b.param(operand.name, (planes, *operand.shape[2:]), _dtype(operand.dtype))
             for operand in (*op.inputs, *op.outputs)
         }
-        share = -(-planes // machine.core_groups)
+        share = max(1, planes // machine.core_groups)
 
         def strips(start: Affine, count: int) -> None:
             for strip in _strips(op, config["rows"]):

@@ -112,7 +112,7 @@ class WalkTemplate(Template):
                 lambda c, size: emitter.channels((start, count), (c, size)),
             )
 
-        b.tiles("g", outer, -(-outer // machine.core_groups), share, parallel=True)
+        b.tiles("g", outer, max(1, outer // machine.core_groups), share, parallel=True)
         return b.build()
 
 

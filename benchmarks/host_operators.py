@@ -3,7 +3,8 @@
     python benchmarks/host_operators.py [--peer PYTHON_WITH_TORCH] [--threads 2] [--nets lenet cifar] [--best]
 
 Both sides run in turn, some runs each, in processes of their own; the table gives the median of
-all runs in milliseconds (--best: the fastest, for a machine with other work). OPENBLAS_* settings of the environment do not concern either side.
+all runs in milliseconds (--best: the fastest; --threads 1: CPU time of the thread, which other work
+on the machine leaves alone). OPENBLAS_* settings of the environment do not concern either side.
 """
 
 from __future__ import annotations
@@ -163,6 +164,11 @@ class Peer:
         return json.loads(self._process.stdout.readline())
 
 
+def clock(threads: int) -> Callable[[], float]:
+    """Wall time, or what one thread spent."""
+    return time.thread_time if threads == 1 else time.perf_counter
+
+
 def ours(engine, kind: str, part: str, sizes: Sizes) -> Callable[[int], list[float]]:
     rng = np.random.default_rng(0)
     calls = []
@@ -176,12 +182,12 @@ def ours(engine, kind: str, part: str, sizes: Sizes) -> Callable[[int], list[flo
         calls.append((engine.plan(op), arrays))
 
     def run(runs: int) -> list[float]:
-        seconds = []
+        seconds, now = [], clock(engine.threads)
         for _ in range(runs):
-            start = time.perf_counter()
+            start = now()
             for plan, arrays in calls:
                 plan(*arrays)
-            seconds.append(time.perf_counter() - start)
+            seconds.append(now() - start)
         return seconds
 
     run.flops = sum(plan.op.flops for plan, _ in calls)

@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 TRAIN, TEST = 0, 1
 
 _HOMES = {
+    "Layer": "swcaffe.pycaffe.layer",
     "Net": "swcaffe.pycaffe.net",
     **dict.fromkeys(
         (

@@ -7,6 +7,7 @@ from typing import Any
 
 from swcaffe.engine.engine import Plan, Refusal
 from swcaffe.engine.host.correlate import correlate, correlate_values, pack_job, pack_words
+from swcaffe.engine.host.depthwise import depthwise, depthwise_values
 from swcaffe.engine.host.images import LAYOUT, Axes
 from swcaffe.engine.host.plans import Job, TaskPlan, Workspace
 from swcaffe.engine.host.pointwise import POINTWISE, pointwise_values
@@ -23,6 +24,7 @@ from swcaffe.operators.convolution import (
 
 __all__ = [
     "Correlation",
+    "Depthwise",
     "PointwiseGradient",
     "ReversedCorrelation",
     "Scattering",
@@ -36,6 +38,16 @@ FULL_COST = 1.3
 def _geometry(op: Operator) -> ConvGeometry:
     assert isinstance(op, ConvForward | ConvBackwardData | ConvBackwardWeights), op
     return op.geometry
+
+
+def _turned(g: ConvGeometry) -> ConvGeometry:
+    """The geometry of the gradient to the data, for strides of one."""
+    pad = tuple(e - 1 - p for e, p in zip(g.extent, g.pad, strict=True))
+    turned = ConvGeometry(
+        g.n, g.oc, g.ic, g.out_size, g.kernel, g.stride, pad, g.dilation, g.groups
+    )
+    assert turned.out_size == g.in_size, (turned, g)
+    return turned
 
 
 class _Convolution:
@@ -52,6 +64,31 @@ class _Convolution:
         if math.prod(g.src) * math.prod(g.dst) == 0:
             return Refusal("there is nothing to compute")
         return None
+
+
+class Depthwise(_Convolution):
+    """Forward, or the gradient to the data for strides of one, where each group is one plane."""
+
+    name = "weighted taps"
+
+    def supports(self, op: Operator) -> Refusal | None:
+        """One channel and one output a group."""
+        g = _geometry(op)
+        if not g.ic == g.oc == g.groups:
+            return Refusal(f"{g.ic} to {g.oc} channels in {g.groups} groups are no single planes")
+        if isinstance(op, ConvBackwardData) and max(g.stride) > 1:
+            return Refusal(f"stride {g.stride} leaves gaps in the output")
+        return super().supports(op)
+
+    def plan(self, op: Operator) -> Plan:
+        """One job."""
+        ahead = isinstance(op, ConvForward)
+        axes = Axes(_geometry(op) if ahead else _turned(_geometry(op)))
+        has_bias = isinstance(op, ConvForward) and op.has_bias
+        values, count, scratch = depthwise_values(axes, has_bias)
+        values["w_flip"] = int(not ahead)
+        names = () if ahead else ("weights", "src", "dst")
+        return _plan(op, self, values, [Job(depthwise, count)], scratch, names)
 
 
 class Correlation(_Convolution):
@@ -89,13 +126,7 @@ class ReversedCorrelation(_Convolution):
 
     def plan(self, op: Operator) -> Plan:
         """The forward plan of the geometry turned round."""
-        g = _geometry(op)
-        pad = tuple(e - 1 - p for e, p in zip(g.extent, g.pad, strict=True))
-        turned = ConvGeometry(
-            g.n, g.oc, g.ic, g.out_size, g.kernel, g.stride, pad, g.dilation, g.groups
-        )
-        assert turned.out_size == g.in_size, (turned, g)
-        axes = Axes(turned)
+        axes = Axes(_turned(_geometry(op)))
         values, count, scratch = correlate_values(axes, False)
         depth = axes.channels * axes.taps
         values |= pack_words(axes.outputs, axes.outputs, depth, axes.outputs * depth)

@@ -10,6 +10,7 @@ from swcaffe.engine.host.activation import Activation
 from swcaffe.engine.host.channels import ChannelWise
 from swcaffe.engine.host.convolution import (
     Correlation,
+    Depthwise,
     PointwiseGradient,
     ReversedCorrelation,
     Scattering,
@@ -54,8 +55,8 @@ __all__ = ["HostEngine", "create"]
 
 CANDIDATES: dict[type[Operator], tuple[Callable[[Workspace], Candidate], ...]] = {
     gemm.Gemm: (DotProducts, PackedProduct),
-    convolution.ConvForward: (Correlation,),
-    convolution.ConvBackwardData: (ReversedCorrelation, Scattering),
+    convolution.ConvForward: (Depthwise, Correlation),
+    convolution.ConvBackwardData: (Depthwise, ReversedCorrelation, Scattering),
     convolution.ConvBackwardWeights: (PointwiseGradient, WeightGradient),
     pooling.MaxPoolForward: (Pooling,),
     pooling.MaxPoolBackward: (Pooling,),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -85,6 +86,15 @@ def test_pointwise_gradients_match_the_definition(
     op = ConvBackwardWeights(g, has_bias, accumulate)
     assert "over the batch" in ENGINES[0].plan(op).route
     check(op, random_inputs(op), bilinear=True)
+
+
+@settings(deadline=None, max_examples=60)
+@given(geometries(), st.booleans())
+def test_planes_with_kernels_of_their_own_match_the_definition(g, has_bias):
+    planes = g.groups * 3
+    g = replace(g, ic=planes, oc=planes, groups=planes)
+    assert "weighted taps" in ENGINES[0].plan(ConvForward(g, has_bias)).route
+    check_all(g, has_bias)
 
 
 def test_depthwise_convolution_matches_the_definition():

@@ -49,11 +49,17 @@ def programs_of(op: Operator, machine: Machine) -> dict[str, Program]:
     return found
 
 
-def build(directory: Path, programs: Mapping[str, Program], machine: Machine) -> Path:
+def build(
+    directory: Path, programs: Mapping[str, Program], machine: Machine, flags: str = ""
+) -> Path:
     """Write and make with every warning an error, and with sanitizers; the folder."""
     write_sources(directory, programs, machine)
     made = subprocess.run(
-        ["make", "-s", STRICT], cwd=directory, capture_output=True, text=True, check=False
+        ["make", "-s", f"{STRICT} {flags}"],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert made.returncode == 0, made.stderr
     assert made.stderr == ""

@@ -51,14 +51,14 @@ def convolutions(geometries):
         yield f"{name}_weights", ConvBackwardWeights(g, True, True)
 
 
-def check_all(directory, operators, machine, least):
+def check_all(directory, operators, machine, least, flags=""):
     """Build all programs of all operators in one folder, then run each."""
     programs, of = {}, {}
     for name, op in operators:
         for template, program in programs_of(op, machine).items():
             programs[f"{name}_{template}"], of[f"{name}_{template}"] = program, op
     assert len(programs) >= least
-    build(directory, programs, machine)
+    build(directory, programs, machine, flags)
     for name, program in programs.items():
         check(directory, name, of[name], program, machine)
 
@@ -79,8 +79,9 @@ def test_every_gemm_variant_on_the_whole_mesh(tmp_path):
 
 @needs_gcc
 @pytest.mark.slow
-def test_convolution_in_three_directions_on_four_cpes(tmp_path):
-    check_all(tmp_path, convolutions(GEOMETRIES), SMALL, 20)
+@pytest.mark.parametrize("against", [0, 1], ids=["in order", "against it"])
+def test_convolution_in_three_directions_on_four_cpes_in_any_order(tmp_path, against):
+    check_all(tmp_path, convolutions(GEOMETRIES), SMALL, 20, f"-DHOST_REVERSED={against}")
 
 
 @needs_gcc

@@ -4,8 +4,9 @@
 
 #include "machine.h"
 
-/* Register communication as the machine's instructions; a runtime may bring its own. Targets from 8
- * on are broadcasts. */
+/* Register communication as the machine's instructions, unless a runtime brings its own. Targets
+ * from 8 on are broadcasts. The assembler's spelling is that of published kernels, and was not tried
+ * on the machine. */
 #ifndef REG_PUTR
 #include <dma.h>
 #include <simd.h>

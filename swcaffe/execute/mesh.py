@@ -50,6 +50,8 @@ from swcaffe.machine.spec import Machine
 
 __all__ = ["MeshExecutor"]
 
+DMA_ALIGNMENT = 4
+"""Bytes: addresses and lengths of copies are multiples of it."""
 AXES = 4
 """Axes of a box in the compiled leaves; shorter regions have leading axes of one element."""
 
@@ -183,11 +185,27 @@ class _Run(Visitor[None]):
     def copy(self, stmt: Copy) -> None:
         get = stmt.direction is Direction.GET
         starts, memory_strides = self.starts(stmt.mem, stmt.axes)
-        transfer = Transfer(
-            self.memory[stmt.mem.buffer], starts, memory_strides, self.box(stmt.ldm), get
-        )
+        memory, box = self.memory[stmt.mem.buffer], self.box(stmt.ldm)
+        self._check_memory(stmt.mem.buffer, memory, starts, memory_strides, box)
+        transfer = Transfer(memory, starts, memory_strides, box, get)
         word = stmt.reply.name, stmt.reply.slot.evaluate(self.values)
         self.dma.issue(word, transfer)
+
+    def _check_memory(self, buffer: Buffer, memory: F32, starts: I64, steps: I64, box: Box) -> None:
+        """Each CPE's share lies in the buffer, at an address that the DMA engine takes."""
+        last = starts + (box.extents - 1) @ steps
+        outside = (box.extents.min(axis=1) > 0) & ((starts < 0) | (last >= memory.size))
+        if outside.any():
+            cpe = int(outside.argmax())
+            raise ProgramError(
+                f"CPE {divmod(cpe, self.machine.mesh.cols)} copies elements {starts[cpe]} to "
+                f"{last[cpe]} of {buffer.name}, which has {memory.size}"
+            )
+        if memory.ctypes.data % DMA_ALIGNMENT:
+            raise ProgramError(
+                f"CPE (0, 0) copies {buffer.name} at {memory.ctypes.data % DMA_ALIGNMENT} B beyond "
+                f"a multiple of {DMA_ALIGNMENT} B"
+            )
 
     def wait(self, stmt: Wait) -> None:
         count = self.dma.wait((stmt.reply.name, stmt.reply.slot.evaluate(self.values)))

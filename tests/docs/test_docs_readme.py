@@ -224,7 +224,8 @@ def test_dependencies_are_what_the_code_imports() -> None:
         names = {name.lower() for name in owners.get(module, [module])}
         assert names & declared or comes_with_numba(module), f"{module} is imported in {files}"
         needed |= names & declared
-    assert declared - needed == set(), "declared, but nowhere imported"
+    libraries = {"mpich"}  # the MPI that mpi4py loads at run time; it has no module of its own
+    assert declared - needed - libraries == set(), "declared, but nowhere imported"
 
 
 def comes_with_numba(module: str) -> bool:

@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from swcaffe.arrays import F32, I64
+from swcaffe.arrays import I64, Array
 from swcaffe.errors import UsageError, unknown_name
 from swcaffe.parallel.communicator import Communicator, Request
 
@@ -191,17 +191,20 @@ def _part(name: str, groups: Groups, rank: int) -> list[Part]:
 
 def allreduce(
     comm: Communicator,
-    data: F32,
+    data: Array,
     algorithm: str = "ring",
     groups: Groups | None = None,
     what: str = "allreduce",
 ) -> None:
     """Sum the flat `data` over all ranks in place, the same bits on each of them.
 
+    data    any type that adds; MPI's own sum knows no float16, halving and doubling then stands in
     groups  which ranks are near each other; one group when not given
     what    the tensor's name, for time-outs
     Raises UsageError for an unknown algorithm, PeerTimeoutError naming rank and tensor.
     """
+    if algorithm == "native" and data.dtype == np.float16:
+        algorithm = "halving_doubling"
     if algorithm == "native":
         comm.native_allreduce(data, what)
         return
@@ -216,8 +219,8 @@ def allreduce(
 
 def _run_round(
     comm: Communicator,
-    data: F32,
-    scratch: F32,
+    data: Array,
+    scratch: Array,
     starts: I64,
     sends: Sequence[tuple[int, int, int]],
     receives: Sequence[tuple[int, int, int]],
@@ -226,7 +229,7 @@ def _run_round(
 ) -> None:
     """One round: receives in the order of the table, so that sums do not depend on arrival."""
     pending: list[tuple[Request, int]] = []
-    sums: list[tuple[slice, F32, Request, int]] = []
+    sums: list[tuple[slice, Array, Request, int]] = []
     used = 0
     for source, first, end in receives:
         place = slice(int(starts[first]), int(starts[end]))
@@ -234,13 +237,13 @@ def _run_round(
         if length and add:
             landing = scratch[used : used + length]
             used += length
-            sums.append((place, landing, comm.irecv(landing, source), source))
+            sums.append((place, landing, comm.irecv(landing.view(np.uint8), source), source))
         elif length:
-            pending.append((comm.irecv(data[place], source), source))
+            pending.append((comm.irecv(data[place].view(np.uint8), source), source))
     for to, first, end in sends:
         part = data[starts[first] : starts[end]]
         if part.size:
-            pending.append((comm.isend(part, to), to))
+            pending.append((comm.isend(part.view(np.uint8), to), to))
     for place, landing, request, source in sums:
         comm.wait([(request, source)], what)
         data[place] += landing

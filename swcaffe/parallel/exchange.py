@@ -19,7 +19,7 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from swcaffe.arrays import F32, I64, U8, Array
+from swcaffe.arrays import I64, U8, Array
 from swcaffe.errors import DesyncError, NumericsError, ParallelError, locate
 from swcaffe.parallel.allreduce import Groups, allreduce
 from swcaffe.parallel.bucket import Bucket, Slot
@@ -264,7 +264,7 @@ class Exchange:
             )
         return table[:, _CONTROL:]
 
-    def _dense_bytes(self, flat: F32) -> int:
+    def _dense_bytes(self, flat: Array) -> int:
         """What each rank sends in a dense sum that is as good as any."""
         return 2 * (self._comm.size - 1) * flat.nbytes // self._comm.size
 

@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-__all__ = ["accumulate", "collect_above", "count_above", "magnitudes", "scatter_add"]
+__all__ = [
+    "accumulate",
+    "add_sides",
+    "collect_above",
+    "count_above",
+    "magnitudes",
+    "scatter_add",
+    "sides",
+]
 
 _LINE = 64
 """Elements looked at as one: nearly all lines of a sparse selection hold nothing to collect."""
@@ -89,6 +97,29 @@ def scatter_add(out: Any, indices: Any, values: Any) -> None:
     """out[indices] += values; the indices were checked."""
     for i in range(indices.size):
         out[indices[i]] += values[i]
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
+def sides(values: Any) -> Any:
+    """(sum of positive elements, sum of the others, how many are positive)."""
+    up: Any = 0.0
+    down: Any = 0.0
+    many = 0
+    for i in range(values.size):
+        positive = values[i] > 0
+        up += values[i] if positive else np.float32(0)
+        down += np.float32(0) if positive else values[i]
+        many += positive
+    return up, down, many
+
+
+@njit(cache=True, nogil=True)
+def add_sides(out: Any, bits: Any, down: Any, up: Any) -> None:
+    """out += `up` where a bit is set, `down` elsewhere; bits as numpy packs them."""
+    for byte in range(bits.size):
+        packed = bits[byte]
+        for j in range(min(8, out.size - 8 * byte)):
+            out[8 * byte + j] += up if (packed >> (7 - j)) & 1 else down
 
 
 @njit(cache=True, nogil=True)

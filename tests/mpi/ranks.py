@@ -68,7 +68,8 @@ def exchange(comm):
         left = residual.left.astype(float)
         for array in (left, offered):
             comm.native_allreduce(array)
-        assert np.linalg.norm(sent + left - offered) <= 1e-5 * np.linalg.norm(offered), kind
+        rounding = 2e-3 if kind == "fp16" else 1e-5  # sums of fp16 round to 2^-11 themselves
+        assert np.linalg.norm(sent + left - offered) <= rounding * np.linalg.norm(offered), kind
 
 
 def silence(comm):

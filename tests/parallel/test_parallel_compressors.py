@@ -8,7 +8,7 @@ from compressor_battery import COUNT, SHAPE, alone, check_compressor, feed_back,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swcaffe.errors import ParallelError, ParameterError, SnapshotError
+from swcaffe.errors import NumericsError, ParallelError, ParameterError, SnapshotError
 from swcaffe.parallel.compressors import COMPRESSORS
 from swcaffe.parallel.residual import Residual
 from swcaffe.parallel.selection import (
@@ -121,6 +121,17 @@ def test_fp16_keeps_what_it_cannot_say_beside_a_large_value():
     for _ in range(3):
         feed_back(residual, np.array([1e5, 1e-8], np.float32))
     np.testing.assert_allclose(residual.left[1], 3e-8, rtol=1e-6)
+
+
+def test_fp16_refuses_sums_beyond_float32_and_keeps_the_residual_finite():
+    compressor, state = make("fp16")
+    flat, total, sent = (np.full(COUNT, 3e38, np.float32) for _ in range(3))
+    steps = compressor.steps(flat, state, total, sent)
+    bounds = next(steps)
+    with np.errstate(over="ignore"):
+        bounds *= 2  # what two ranks would have
+    with pytest.raises(NumericsError, match="beyond float32"):
+        next(steps)
 
 
 def test_one_bit_keeps_the_sum_of_each_side():

@@ -83,7 +83,7 @@ class Summing(Compressor):
     """All ranks send the same parts of their tensors."""
 
     @abstractmethod
-    def steps(self, flat: F32, state: State, total: F32, sent: F32) -> Iterator[F32]:
+    def steps(self, flat: F32, state: State, total: F32, sent: F32) -> Iterator[Array]:
         """Yield arrays to be summed over all ranks in place, one after the other.
 
         total  afterwards holds the sum of what was sent by all ranks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from swcaffe.arrays import F32
+from swcaffe.arrays import F32, Array
 from swcaffe.parallel.compressors.base import COMPRESSORS, State, Summing
 
 __all__ = ["NoCompression"]
@@ -16,7 +16,7 @@ class NoCompression(Summing):
 
     name = "none"
 
-    def steps(self, flat: F32, state: State, total: F32, sent: F32) -> Iterator[F32]:
+    def steps(self, flat: F32, state: State, total: F32, sent: F32) -> Iterator[Array]:
         """One sum over everything."""
         sent[:] = flat
         total[:] = flat

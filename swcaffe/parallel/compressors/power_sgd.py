@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from swcaffe.arrays import F32, Shape
+from swcaffe.arrays import F32, Array, Shape
 from swcaffe.parallel.compressors.base import COMPRESSORS, State, Summing
 from swcaffe.parallel.selection import check_finite
 from swcaffe.streams import stream
@@ -34,7 +34,7 @@ class PowerSgd(Summing):
         rank = min(_RANK, rows, cols)
         return {"q": draw.standard_normal((cols, rank)).astype(np.float32)}
 
-    def steps(self, flat: F32, state: State, total: F32, sent: F32) -> Iterator[F32]:
+    def steps(self, flat: F32, state: State, total: F32, sent: F32) -> Iterator[Array]:
         """Two sums, over P and over Q."""
         check_finite(flat)
         matrix = flat.reshape(-1, state["q"].shape[0])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from swcaffe.arrays import F32, I64, Shape
+from swcaffe.arrays import F32, I64, Array, Shape
 from swcaffe.parallel.compressors.base import COMPRESSORS, State, Summing, entries_kept
 from swcaffe.parallel.selection import check_finite
 from swcaffe.streams import stream
@@ -30,7 +30,7 @@ class RandomK(Summing):
             "name": np.frombuffer(name.encode(), np.uint8).copy(),
         }
 
-    def steps(self, flat: F32, state: State, total: F32, sent: F32) -> Iterator[F32]:
+    def steps(self, flat: F32, state: State, total: F32, sent: F32) -> Iterator[Array]:
         """One sum, over the values at the places drawn."""
         check_finite(flat)
         state["draws"] = state["draws"] + 1

@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike
 from swcaffe.arrays import F32, U8
 from swcaffe.parallel.compressors._wire import check_numbers, pack, unpack
 from swcaffe.parallel.compressors.base import COMPRESSORS, Gathering, State
+from swcaffe.parallel.kernels import add_sides, sides
 from swcaffe.parallel.selection import check_finite
 
 __all__ = ["OneBit"]
@@ -33,15 +34,12 @@ class OneBit(Gathering):
     def encode(self, flat: F32, state: State) -> U8:
         """Bit i is set where element i is positive."""
         check_finite(flat)
-        positive = flat > 0
-        many = int(np.count_nonzero(positive))
-        up = flat.sum(where=positive, dtype=np.float64) / max(1, many)
-        down = flat.sum(where=~positive, dtype=np.float64) / max(1, flat.size - many)
-        means = np.array([down, up], np.float32)
-        return pack(self.code, flat.size, flat.size, means, np.packbits(positive))
+        up, down, many = sides(flat)
+        means = np.array([down / max(1, flat.size - many), up / max(1, many)], np.float32)
+        return pack(self.code, flat.size, flat.size, means, np.packbits(flat > 0))
 
     def decode(self, message: U8, out: F32, factor: float = 1.0) -> None:
         """Add one of the two means to every element."""
         means, bits = unpack(message, self.code, out.size, _layout)
-        scaled = check_numbers(means) * np.float32(factor)
-        out += scaled[np.unpackbits(bits, count=out.size)]
+        down, up = check_numbers(means) * np.float32(factor)
+        add_sides(out, bits, down, up)

@@ -66,7 +66,7 @@ def count_above(bits: Any, mask: Any, flip: Any, least: Any) -> Any:
 def collect_above(bits: Any, mask: Any, flip: Any, least: Any, indices: Any) -> Any:
     """Write the places of keys greater than `least` in rising order.
 
-    Returns how many there are; only the first `indices.size` of them are written.
+    Returns how many there are, or, as soon as they are too many for `indices`, a greater number.
     """
     found = 0
     whole = bits.size // _LINE * _LINE
@@ -77,6 +77,8 @@ def collect_above(bits: Any, mask: Any, flip: Any, least: Any, indices: Any) -> 
             hit |= ((line[j] & mask) ^ flip) > least
         if hit:
             found = _collect(line, start, mask, flip, least, indices, found)
+            if found > indices.size:
+                return found
     return _collect(bits[whole:], whole, mask, flip, least, indices, found)
 
 

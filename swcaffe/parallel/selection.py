@@ -64,7 +64,7 @@ def _count(flat: F32, threshold: float, sign: int) -> int:
 def above(flat: F32, threshold: float, limit: int, sign: int = 0) -> tuple[I64, int]:
     """(places of up to `limit` elements above `threshold` in rising order, how many there are).
 
-    Among magnitudes, NaN is above everything.
+    Of more than `limit`, counting stops. Among magnitudes, NaN is above everything.
     """
     indices = np.empty(limit, np.int64)
     found = int(collect_above(flat.view(np.int32), *_KEYS[sign], _bits(threshold), indices))
@@ -126,14 +126,11 @@ def binary_search(flat: F32, k: int, sign: int = 0) -> I64:
     return top_k(flat, k, sign)
 
 
-def sampled_threshold(flat: F32, k: int, phase: int = 0, sign: int = 0) -> float:
-    """A threshold above which about `k` elements lie, from a strided sample [DGC].
-
-    phase  where the sample starts; any integer
-    """
+def sampled_threshold(flat: F32, k: int, sign: int = 0) -> float:
+    """A threshold above which about `k` elements lie, from a strided sample [DGC]."""
     wanted = -(-_SAMPLE_HITS * flat.size // k)
     stride = max(1, flat.size // wanted)
-    sample = _keys(flat[phase % stride :: stride], sign)
+    sample = _keys(flat[::stride], sign)
     rank = min(sample.size - 1, max(0, round(sample.size * k / flat.size)))
     return float(np.partition(sample, sample.size - 1 - rank)[sample.size - 1 - rank])
 

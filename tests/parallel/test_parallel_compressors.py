@@ -72,7 +72,13 @@ def test_sampled_threshold_sends_between_0_8_and_1_3_k_while_gradients_drift():
     for i, flat in enumerate(gradients(20, count=200_000)):
         _, places = alone(compressor, flat * np.float32(1.05**i), state)
         assert 1600 <= places.size <= 2600
-    assert sampled_threshold(flat, 2000, 1) > 0
+
+
+@pytest.mark.parametrize("k", [1, 50, 1000])
+def test_about_k_elements_lie_above_a_sampled_threshold(k):
+    flat = gradients(count=200_000)[0]
+    above = np.count_nonzero(np.abs(flat) > sampled_threshold(flat, k))
+    assert 0.7 * k <= above + 1 and above <= 1.4 * k + 1
 
 
 @pytest.mark.parametrize("name", ["topk", "threshold", "sampled", "randomk"])

@@ -1,8 +1,9 @@
 """Sampled threshold: one pass over the gradient, for large tensors.
 
 The threshold comes from a strided sample (Lin et al., "Deep gradient compression", ICLR 2018) and
-is kept for five iterations (RedSync, JPDC 2019). Every time the number of elements above it is
-checked against 0.8 k … 1.3 k; outside, the k largest are selected exactly.
+serves up to five iterations (RedSync, JPDC 2019). Every time the number of elements above it is
+checked against 0.8 k … 1.3 k: a kept threshold that fails is replaced, and where a new one fails,
+the k largest are selected exactly.
 """
 
 from __future__ import annotations
@@ -37,13 +38,24 @@ class SampledThreshold(Sparse):
         if k == flat.size:
             check_finite(flat)
             return np.arange(k)
-        age = int(state["age"])
+        age = int(state["age"]) % _KEPT_ITERATIONS
+        places = _about(k, flat, float(state["threshold"])) if age else None
+        if places is None:
+            age = 0
+            state["threshold"] = np.array(sampled_threshold(flat, k), np.float64)
+            places = _about(k, flat, float(state["threshold"]))
         state["age"] = np.array(age + 1, np.int64)
-        if age % _KEPT_ITERATIONS == 0:
-            state["threshold"] = np.array(sampled_threshold(flat, k, age), np.float64)
-        limit = int(_MOST * k) + 1
-        places, found = above(flat, float(state["threshold"]), limit)
-        if _FEWEST * k <= found <= _MOST * k and np.isfinite(flat[places]).all():
-            return places  # what is not finite is above every threshold
-        check_finite(flat)
-        return top_k(flat, k)
+        if places is None:
+            check_finite(flat)
+            return top_k(flat, k)
+        return places
+
+
+def _about(k: int, flat: F32, threshold: float) -> I64 | None:
+    """Places above `threshold`, if their number is about k and they are finite.
+
+    What is not finite is above every threshold, so no pass of its own is needed to find it.
+    """
+    places, found = above(flat, threshold, int(_MOST * k) + 1)
+    good = _FEWEST * k <= found <= _MOST * k and np.isfinite(flat[places]).all()
+    return places if good else None

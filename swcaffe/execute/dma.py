@@ -9,6 +9,7 @@ import numpy as np
 from swcaffe.arrays import F32, I64
 from swcaffe.execute.ldm import Box, Ldms
 from swcaffe.execute.lockstep.kernels import ARRIVING, LEAVING, WRITTEN, move
+from swcaffe.ir.trace import CopyEvent
 from swcaffe.machine.events import Counters
 from swcaffe.machine.spec import Machine
 
@@ -17,13 +18,17 @@ __all__ = ["Dma", "Transfer"]
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One copy of every CPE: element starts (cpes,) and strides (4,) in memory, and an LDM box."""
+    """One copy of every CPE: element starts (cpes,) and strides (4,) in memory, and an LDM box.
+
+    event  takes the amounts as the copy completes
+    """
 
     memory: F32
     starts: I64
     strides: I64
     ldm: Box
     get: bool
+    event: CopyEvent
 
 
 class Dma:
@@ -57,7 +62,7 @@ class Dma:
         return sorted(self._pending)
 
     def _complete(self, t: Transfer) -> None:
-        counts = np.zeros(3, np.int64)
+        counts = np.zeros((self._ldms.mesh.cpes, 3), np.int64)
         move(
             t.memory,
             t.starts,
@@ -71,7 +76,12 @@ class Dma:
             counts,
         )
         self._ldms.mark(t.ldm, WRITTEN)
-        moved, transactions, descriptors = (int(count) for count in counts)
+        moved, transactions, descriptors = (int(count) for count in counts.sum(axis=0))
+        _, most_transactions, most_descriptors = (int(count) for count in counts.max(axis=0))
+        t.event.elements, t.event.transactions = moved, transactions
+        t.event.descriptors = descriptors
+        t.event.most_transactions = most_transactions
+        t.event.most_descriptors = most_descriptors
         if t.get:
             self._counters.dma_get_bytes += 4 * moved
         else:

@@ -44,6 +44,7 @@ from swcaffe.ir.stmt import (
     Stmt,
     Wait,
 )
+from swcaffe.ir.trace import CopyEvent, Event, Join, KernelEvent, WaitEvent
 from swcaffe.ir.visitor import Visitor
 from swcaffe.machine.events import Counters
 from swcaffe.machine.spec import Machine
@@ -74,15 +75,19 @@ class MeshExecutor:
         self.program = program if program.level == "cpe" else expand(program)
         self._layout = layout(self.program)
 
-    def run(self, arrays: Sequence[Array]) -> Counters:
-        """Run on C-contiguous arrays of four-byte words that fit; what happened, in numbers."""
+    def run(self, arrays: Sequence[Array], trace: list[Event] | None = None) -> Counters:
+        """Run on C-contiguous arrays of four-byte words that fit; what happened, in numbers.
+
+        trace  takes what happened, in order, group after group
+        """
         memory = {
             buffer: array.reshape(-1).view(np.float32)  # words: copies do not look at them
             for buffer, array in zip(self.program.params, arrays, strict=True)
         }
-        groups = [_Group.of(self.machine) for _ in range(self._groups)]
+        groups = [_Group.of(self.machine, number) for number in range(self._groups)]
         order = list(range(self._groups))[:: -1 if self._reverse else 1]
         run = _Run(self.program, self.machine, self._layout.ldm, memory, groups, order)
+        run.trace = trace
         run.visit(self.program.body)
         total = Counters()
         for group in groups:
@@ -99,15 +104,16 @@ class MeshExecutor:
 class _Group:
     """One core group: its LDMs, its copies under way, and what it did."""
 
+    number: int
     ldms: Ldms
     dma: Dma
     counters: Counters
 
     @classmethod
-    def of(cls, machine: Machine) -> _Group:
+    def of(cls, machine: Machine, number: int) -> _Group:
         """An idle one."""
         ldms, counters = Ldms(machine), Counters()
-        return cls(ldms, Dma(machine, ldms, counters), counters)
+        return cls(number, ldms, Dma(machine, ldms, counters), counters)
 
 
 class _Run(Visitor[None]):
@@ -127,6 +133,7 @@ class _Run(Visitor[None]):
         self.offsets = offsets
         self.memory = memory
         self.groups, self.order = groups, order
+        self.trace: list[Event] | None = None
         self.enter(groups[0])
         self.values: dict[str, int] = {}
         cpe = np.arange(machine.mesh.cpes)
@@ -155,11 +162,23 @@ class _Run(Visitor[None]):
 
     def enter(self, group: _Group) -> None:
         """What follows is done by this core group."""
+        self.number = group.number
         self.ldms, self.dma, self.counters = group.ldms, group.dma, group.counters
+
+    def note(self, event: Event) -> None:
+        """Add to the trace, if there is one."""
+        if self.trace is not None:
+            self.trace.append(event)
+
+    def _text(self, stmt: Stmt) -> str:
+        """The statement as a trace names it; nothing without a trace."""
+        return "" if self.trace is None else statement_text(stmt)
 
     def for_(self, stmt: For) -> None:
         count = len(self.groups) if stmt.parallel else 1
         bounds = [stmt.extent * group // count for group in range(count + 1)]
+        if stmt.parallel:
+            self.note(Join())
         for number in self.order if stmt.parallel else [0]:
             if stmt.parallel:
                 self.enter(self.groups[number])
@@ -167,6 +186,7 @@ class _Run(Visitor[None]):
                 self.values[stmt.var] = value
                 self.seq(stmt.body)
         if stmt.parallel:
+            self.note(Join())
             self.enter(self.groups[0])
         self.values.pop(stmt.var, None)
 
@@ -187,8 +207,10 @@ class _Run(Visitor[None]):
         starts, memory_strides = self.starts(stmt.mem, stmt.axes)
         memory, box = self.memory[stmt.mem.buffer], self.box(stmt.ldm)
         self._check_memory(stmt.mem.buffer, memory, starts, memory_strides, box)
-        transfer = Transfer(memory, starts, memory_strides, box, get)
         word = stmt.reply.name, stmt.reply.slot.evaluate(self.values)
+        event = CopyEvent(self.number, self._text(stmt), word, get)
+        self.note(event)
+        transfer = Transfer(memory, starts, memory_strides, box, get, event)
         self.dma.issue(word, transfer)
 
     def _check_memory(self, buffer: Buffer, memory: F32, starts: I64, steps: I64, box: Box) -> None:
@@ -208,7 +230,9 @@ class _Run(Visitor[None]):
             )
 
     def wait(self, stmt: Wait) -> None:
-        count = self.dma.wait((stmt.reply.name, stmt.reply.slot.evaluate(self.values)))
+        word = stmt.reply.name, stmt.reply.slot.evaluate(self.values)
+        self.note(WaitEvent(self.number, self._text(stmt), word))
+        count = self.dma.wait(word)
         if count != stmt.count:
             raise ProgramError(f"{count} copies were issued")
 
@@ -220,7 +244,9 @@ class _Run(Visitor[None]):
             self.ldms.write(self.box(region), "writes")
         call = Call(self.ldms, self.machine, self.counters, intrinsic, boxes, self.values)
         LEAVES[type(intrinsic)](call)
-        sizes = tuple(n for shape in Intrinsic.sizes(stmt.args) for n in shape)
+        shapes = Intrinsic.sizes(stmt.args)
+        self.note(KernelEvent(self.number, self._text(stmt), intrinsic, shapes))
+        sizes = tuple(n for shape in shapes for n in shape)
         self.counters.kernel(intrinsic.name, sizes)
 
     def send(self, stmt: Send) -> None:

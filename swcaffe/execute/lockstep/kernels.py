@@ -110,8 +110,9 @@ def move(
     line: int,
     counts: Any,
 ) -> None:
-    """One DMA copy of each CPE. counts: += elements, transactions of `line` elements, descriptors.
+    """One DMA copy of each CPE.
 
+    counts (cpes, 3): elements, transactions of `line` elements, descriptors are added.
     A block is a stretch that is contiguous on both sides. A descriptor is a sequence of equal
     blocks, contiguous in the LDM and evenly spaced in memory.
     """
@@ -138,20 +139,20 @@ def move(
                             ldm_end += 1
                             continue
                         if length > 0:
-                            counts[1] += (block + length - 1) // line - block // line + 1
+                            counts[cpe, 1] += (block + length - 1) // line - block // line + 1
                             even = last_length == length and last_ldm_end == ldm_end - length
                             if even and (spacing == -1 or spacing == block - last):
                                 spacing = block - last
                             else:
-                                counts[2] += 1
+                                counts[cpe, 2] += 1
                                 spacing = -1
                             last, last_length, last_ldm_end = block, length, ldm_end
                         block, length, ldm_end = m, 1, t + 1
-        counts[1] += (block + length - 1) // line - block // line + 1
+        counts[cpe, 1] += (block + length - 1) // line - block // line + 1
         even = last_length == length and last_ldm_end == ldm_end - length
         if not (even and (spacing == -1 or spacing == block - last)):
-            counts[2] += 1
-        counts[0] += e[0] * e[1] * e[2] * e[3]
+            counts[cpe, 2] += 1
+        counts[cpe, 0] += e[0] * e[1] * e[2] * e[3]
 
 
 @_leaf

@@ -149,7 +149,7 @@ class RecordLayer(Layer):
         self._loader.close()
         self._loader = self._load_from(position, end)
 
-    def epoch(self) -> Epoch:
+    def epoch(self) -> Epoch | None:
         """Records of the source and of a batch."""
         return Epoch(len(self.source), self.batch_size)
 

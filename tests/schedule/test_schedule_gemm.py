@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from template_battery import check_template, some_configs, template
+from template_battery import check_template, random_arrays, some_configs, template
 
 import swcaffe.schedule.templates.gemm  # noqa: F401  registers
 from swcaffe.cost.count import count
@@ -34,7 +34,8 @@ def test_gemm_variant_equals_its_definition(m, n, k, trans_a, trans_b, end):
 )
 def test_gemm_of_any_shape_equals_its_definition(m, n, k, trans_a, trans_b, end):
     op = Gemm(m, n, k, trans_a, trans_b, end == "accumulate", end == "bias")
-    check_template(template(op, "gemm"), op, TOY, limit=2)
+    inputs = [x + 1 for x in random_arrays(op)[0]]  # a lone sum about 0 would be all rounding
+    check_template(template(op, "gemm"), op, TOY, limit=2, inputs=inputs)
 
 
 @pytest.mark.sw26010

@@ -152,14 +152,17 @@ layer {{ name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "t" }}"""
     assert "1-based" in caught.value.fix
 
 
-NEEDED = """Accuracy BatchNorm Bias Concat Convolution Data Deconvolution Dropout DummyData ELU Eltwise
-Embed EuclideanLoss Flatten HDF5Data ImageData InnerProduct Input LRN LSTM LSTMUnit MemoryData PReLU
-Pooling RNN ReLU Reshape Scale Sigmoid SigmoidCrossEntropyLoss Silence Slice Softmax SoftmaxWithLoss
-Split TanH"""
+CAFFE = """AbsVal Accuracy ArgMax BNLL BatchNorm BatchReindex Bias Clip Concat ContrastiveLoss
+Convolution Crop Data Deconvolution Dropout DummyData ELU Eltwise Embed EuclideanLoss Exp Filter
+Flatten HDF5Data HDF5Output HingeLoss Im2col ImageData InfogainLoss InnerProduct Input LRN LSTM
+LSTMUnit Log MVN MemoryData MultinomialLogisticLoss PReLU Parameter Pooling Power Python RNN ReLU
+Reduction Reshape SPP Scale Sigmoid SigmoidCrossEntropyLoss Silence Slice Softmax SoftmaxWithLoss
+Split Swish TanH Threshold Tile WindowData"""
 
 
-def test_every_layer_of_the_common_nets_is_there() -> None:
-    assert set(NEEDED.split()) <= set(LAYERS)
+def test_every_layer_type_of_caffe_is_there() -> None:
+    assert len(CAFFE.split()) == 61
+    assert set(CAFFE.split()) <= set(LAYERS)
 
 
 def test_one_file_holds_one_registered_class() -> None:

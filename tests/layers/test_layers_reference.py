@@ -8,7 +8,7 @@ from helpers import OneLayer, assert_near
 from reference.load import F32, Case, Step, cases, types
 
 from swcaffe.engine.engine import Engine
-from swcaffe.net.layer import LAYERS, Phase
+from swcaffe.net.layer import Phase
 
 FED_OTHERWISE = {"HDF5Data", "MemoryData"}  # tested with the data layers
 
@@ -18,12 +18,7 @@ SCRATCH = {("Scale-only_second_gradient", 0)}  # (case, bottom) whose diff Caffe
 
 
 def recorded() -> list[Case]:
-    return [
-        case
-        for kind in types()
-        if kind in LAYERS and kind not in FED_OTHERWISE
-        for case in cases(kind)
-    ]
+    return [case for kind in types() if kind not in FED_OTHERWISE for case in cases(kind)]
 
 
 @pytest.mark.parametrize("case", recorded(), ids=str)

@@ -1,6 +1,8 @@
 """Time and bytes of exchanging one gradient, dense and by every compressor, under mpiexec.
 
-    mpiexec -n 4 python benchmarks/parallel_exchange.py [millions of elements] [compressors …]
+    mpiexec -n 4 python benchmarks/parallel_exchange.py [millions of elements] [names …]
+
+Names are algorithms of dense sums and compressors; all of both if none is given.
 
 Medians of five exchanges after one to warm up, rank 0's; "x dense" is the factor over our own dense
 sum by the fastest algorithm of the same run.
@@ -48,12 +50,12 @@ def measure(comm: Communicator, exchange: Exchange, fresh: np.ndarray) -> tuple[
 def main() -> None:
     comm = MpiCommunicator()
     count = int(float(sys.argv[1]) * 1e6) if len(sys.argv) > 1 else 10_000_000
-    kinds = sys.argv[2:] or [name for name in COMPRESSORS if name != "none"]
+    kinds = sys.argv[2:] or [*ALGORITHMS, "native", *(n for n in COMPRESSORS if n != "none")]
     shape = (1000, count // 1000)
     fresh = np.random.default_rng(comm.rank).standard_normal(count).astype(np.float32)
     dense = np.inf
-    for kind in (*ALGORITHMS, "native", *kinds):
-        compressed = kind in kinds
+    for kind in kinds:
+        compressed = kind in COMPRESSORS
         buckets = fill_buckets([Tensor("w", shape, dense=not compressed)])
         residuals = {}
         if compressed:

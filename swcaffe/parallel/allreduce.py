@@ -159,7 +159,13 @@ ALGORITHMS: dict[str, Algorithm] = {
 
 
 def rounds(name: str, groups: Groups) -> Iterator[Round]:
-    """The rounds of an algorithm; UsageError for an unknown name."""
+    """The rounds of an algorithm; UsageError for an unknown name or groups that leave gaps."""
+    ranks = sorted(rank for group in groups for rank in group)
+    if ranks != list(range(len(ranks))) or not all(groups):
+        raise UsageError(
+            f"groups {groups} are not a partition of ranks 0 … n - 1",
+            fix="name every rank in one group, and no empty group",
+        )
     try:
         return ALGORITHMS[name](groups)
     except KeyError:
@@ -201,7 +207,8 @@ def allreduce(
     data    any type that adds; MPI's own sum knows no float16, halving and doubling then stands in
     groups  which ranks are near each other; one group when not given
     what    the tensor's name, for time-outs
-    Raises UsageError for an unknown algorithm, PeerTimeoutError naming rank and tensor.
+    Raises UsageError for an unknown algorithm or wrong groups, PeerTimeoutError naming rank and
+    tensor.
     """
     if algorithm == "native" and data.dtype == np.float16:
         algorithm = "halving_doubling"
@@ -209,6 +216,8 @@ def allreduce(
         comm.native_allreduce(data, what)
         return
     groups = groups or (tuple(range(comm.size)),)
+    if sum(map(len, groups)) != comm.size:
+        raise UsageError(f"groups {groups} for {comm.size} ranks", fix="name every rank once")
     starts = block_starts(data.size, comm.size)
     mine = _part(algorithm, groups, comm.rank)
     landing = [sum(starts[e] - starts[f] for _, f, e in part[1]) for part in mine if part[2]]

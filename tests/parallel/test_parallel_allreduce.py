@@ -115,3 +115,14 @@ def test_hierarchical_sends_across_no_more_than_topology_aware():
 def test_an_unknown_algorithm_lists_the_known():
     with pytest.raises(UsageError, match=r"'halving_dubling' \(did you mean 'halving_doubling'"):
         list(rounds("halving_dubling", ((0, 1),)))
+
+
+@pytest.mark.parametrize("groups", [((0, 1), (1, 2)), ((0, 2),), ((0, 1), ()), ((1, 2),)])
+def test_groups_that_are_no_partition_are_refused(groups):
+    with pytest.raises(UsageError, match="not a partition of ranks"):
+        list(rounds("ring", groups))
+
+
+def test_groups_of_another_number_of_ranks_are_refused_before_anything_is_sent():
+    with pytest.raises(UsageError, match=r"groups \(\(0, 1\),\) for 3 ranks"):
+        summed("ring", vectors(3, 10), ((0, 1),))

@@ -12,6 +12,7 @@ from pathlib import Path
 from swcaffe.cli.engines import add_engine_flags, add_net_flags, make_engine, stages
 from swcaffe.cli.flags import Flags, boolean
 from swcaffe.cli.json_lines import JsonLines
+from swcaffe.cli.notice import StartNotice
 from swcaffe.cli.progress import progress_bar
 from swcaffe.errors import UsageError
 from swcaffe.proto import messages
@@ -122,6 +123,7 @@ def run(argv: Sequence[str]) -> int:
         solver = Solver(param, engine, base=base, places=parsed.source_map, options=options)
         stack.callback(solver.close)
         actions = stack.enter_context(_signals(solver, args))
+        solver.listeners.append(stack.enter_context(StartNotice()))
         if args.log_json:
             solver.listeners.append(stack.enter_context(JsonLines(Path(args.log_json))))
         if args.progress:

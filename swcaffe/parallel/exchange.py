@@ -153,7 +153,12 @@ class Exchange:
         with self.statistics.timed("encode"):
             bad = self._not_finite(bucket)
             gathering = [] if bad else [s for s in bucket.slots if self._gathers(s)]
-            messages = [self._encode(bucket, slot) for slot in gathering]
+            messages: list[U8] = []
+            try:
+                for slot in gathering:
+                    messages.append(self._encode(bucket, slot))
+            except NumericsError:  # the residual overflowed: told to all ranks below
+                bad = 1 + bucket.slots.index(gathering[len(messages)])
         with self.statistics.timed("communicate"):
             lengths = [message.size for message in messages]
             lengths += [0] * (len(bucket.slots) - len(lengths))

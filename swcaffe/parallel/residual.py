@@ -68,7 +68,8 @@ class Residual:
             m = np.float32(self.momentum)
             accumulate(gradient, self.velocity, self.left, m, self.nesterov)
         else:
-            self.left += gradient
+            with np.errstate(over="ignore"):  # an infinity is refused when it is to be sent
+                self.left += gradient
         return self.left
 
     def mask(self, places: I64 | None) -> None:

@@ -211,6 +211,20 @@ def test_nan_on_one_rank_is_named_on_all_in_the_same_iteration(kind):
     assert len(set(run_ranks(3, work))) == 1
 
 
+def test_a_residual_that_overflows_on_one_rank_is_told_to_all():
+    def work(comm):
+        exchange = make(comm, "topk", limit=1 << 20)
+        if comm.rank == 1:
+            exchange.residuals["ip1.w"].left[:] = np.finfo(np.float32).max
+        with np.errstate(over="ignore"), pytest.raises(NumericsError, match=r"ip1\.w .* on rank 1"):
+            for bucket in exchange.buckets:
+                bucket.flat[:] = 1e38
+                exchange.push(bucket)
+            exchange.wait()
+
+    run_ranks(3, work)
+
+
 def test_ranks_that_exchange_different_buckets_or_iterations_are_told_apart():
     def work(comm):
         exchange = make(comm)

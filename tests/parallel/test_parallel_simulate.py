@@ -143,6 +143,7 @@ def test_dealing_ranks_over_supernodes_pays_and_the_model_chooses_it_for_large_g
     assert fastest(groups, 256 * MB, taihulight()) == "topology_aware"
 
 
+@pytest.mark.slow
 def test_thousands_of_nodes_take_seconds():
     start = time.process_time()
     for name in ("ring", "topology_aware"):

@@ -14,6 +14,8 @@ import time
 import numpy as np
 
 from swcaffe.engine.engine import Engine, create_engine
+from swcaffe.operators.activation import ActivationBackward, ActivationForward
+from swcaffe.operators.affine import AffineBackwardWeights
 from swcaffe.operators.base import Operator
 from swcaffe.operators.convolution import (
     ConvBackwardData,
@@ -22,6 +24,14 @@ from swcaffe.operators.convolution import (
     ConvGeometry,
 )
 from swcaffe.operators.gemm import Gemm
+from swcaffe.operators.pooling import (
+    AvePoolBackward,
+    AvePoolForward,
+    MaxPoolBackward,
+    MaxPoolForward,
+    PoolGeometry,
+)
+from swcaffe.operators.update import SgdUpdate
 
 
 def conv(n: int, ic: int, oc: int, size: int, pad: int, *, first: bool = False) -> list[Operator]:
@@ -38,19 +48,46 @@ def fully_connected(m: int, n: int, k: int) -> list[Operator]:
     ]
 
 
+def pooled(n: int, c: int, size: int, kernel: int, *, mean: bool = False) -> list[Operator]:
+    g = PoolGeometry(n, c, (size, size), (kernel, kernel), (2, 2), (0, 0))
+    return (
+        [AvePoolForward(g), AvePoolBackward(g)] if mean else [MaxPoolForward(g), MaxPoolBackward(g)]
+    )
+
+
+def relu(count: int) -> list[Operator]:
+    return [ActivationForward("relu", count), ActivationBackward("relu", count)]
+
+
+def updates(*counts: int) -> list[Operator]:
+    return [SgdUpdate(count, "L2", 0.9) for count in counts]
+
+
 NETS = {
     "lenet": [
         *conv(64, 1, 20, 28, 0, first=True),
+        *pooled(64, 20, 24, 2),
         *conv(64, 20, 50, 12, 0),
+        *pooled(64, 50, 8, 2),
         *fully_connected(64, 500, 800),
+        *relu(64 * 500),
+        AffineBackwardWeights(64, 500, 1, False, True),
         *fully_connected(64, 10, 500),
+        *updates(500, 25000, 400000, 5000),
     ],
     "cifar10_quick": [
         *conv(100, 3, 32, 32, 2, first=True),
+        *pooled(100, 32, 32, 3),
+        *relu(100 * 32 * 256),
         *conv(100, 32, 32, 16, 2),
+        *relu(100 * 32 * 256),
+        *pooled(100, 32, 16, 3, mean=True),
         *conv(100, 32, 64, 8, 2),
+        *relu(100 * 64 * 64),
+        *pooled(100, 64, 8, 3, mean=True),
         *fully_connected(100, 64, 1024),
         *fully_connected(100, 10, 64),
+        *updates(2400, 25600, 51200, 65536, 640),
     ],
 }
 
@@ -59,7 +96,7 @@ def measure(engines: list[Engine], op: Operator, turns: int) -> list[float]:
     """Best seconds of each engine."""
     rng = np.random.default_rng(0)
     operands = (*op.inputs, *op.outputs)
-    arrays = [rng.standard_normal(o.shape).astype(o.dtype) for o in operands]
+    arrays = [(rng.random(o.shape) - 0.5).astype(o.dtype) for o in operands]  # places are 0
     best = [float("inf")] * len(engines)
     for _ in range(turns):
         for number, engine in enumerate(engines):

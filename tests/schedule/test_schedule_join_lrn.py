@@ -44,8 +44,19 @@ def inputs_of(op):
         LrnGeometry(1, 2, 1, 7, 5, 1.0, 0.5, 2.0),
         LrnGeometry(5, 3, 2, 2, 1, 0.1, 0.75),
         LrnGeometry(9, 4, 5, 5, 5, 0.7, 0.75),
+        LrnGeometry(2, 7, 3, 4, 3, 0.3, 0.75, region="within"),
+        LrnGeometry(1, 2, 2, 1, 5, 0.3, 0.75, region="within"),
+        LrnGeometry(3, 1, 4, 4, 1, 0.3, 0.75, region="within"),
     ],
-    ids=["3 of 5", "window wider than the channels", "of one", "several tiles"],
+    ids=[
+        "3 of 5",
+        "window wider than the channels",
+        "of one",
+        "several tiles",
+        "within",
+        "within, wider than the plane",
+        "within, of one",
+    ],
 )
 @pytest.mark.parametrize("kind", [LrnForward, LrnBackward])
 def test_response_normalisation_equals_its_definition(kind, geometry):
@@ -61,13 +72,9 @@ def test_response_normalisation_on_the_whole_mesh(kind):
 
 
 def test_what_cannot_be_scheduled_is_refused():
-    within = LrnForward(LrnGeometry(1, 1, 3, 3, 3, 1.0, 0.75, region="within"))
-    assert (
-        template(within, "lrn").refuse(within, TOY) == "windows within a channel are not scheduled"
-    )
-    wide = LrnForward(LrnGeometry(1, 40, 1, 1, 17, 1.0, 0.75))
+    wide = LrnForward(LrnGeometry(1, 40, 1, 1, 27, 1.0, 0.75))
     assert template(wide, "lrn").refuse(wide, SW26010) == (
-        "a window of 17 channels, at most 15 are scheduled"
+        "a window of 27 elements, at most 25 are scheduled"
     )
     many = f"17 operands, a program takes {MAX_PARAMS}"
     for op in (Concat(2, (1,) * 16), EltwiseSum(4, (1.0,) * 16)):

@@ -1,12 +1,15 @@
-"""Response normalisation across channels: a CPE holds all channels of its positions.
+"""Response normalisation: a window is a sum of shifted views of one tile with margins of zeros.
 
-The window is a sum of shifted views of one tile, which has rows of zeros before the first and
-behind the last channel; positions are dealt over the mesh, so that windows need no messages.
+Across channels an image is (image, channel, position), and a CPE holds all channels of its
+positions; within a channel it is (plane, row, column), and a CPE holds whole planes. Either way
+windows need no messages.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from swcaffe.arrays import Shape
@@ -31,10 +34,13 @@ DEALS = (
     (Along.NONE, Along.NONE, Along.MESH),
 )
 """Ways to deal (images, channels, positions)."""
-WIDEST = 15
-"""Largest window: its rows are arguments of one formula, and registers are few."""
+WHOLE_PLANES = 1
+"""The only one of them for windows within a channel."""
+WIDEST = 25
+"""Elements of the largest window: each is an argument of one formula."""
 ALL = (0, 1, 2)
 
+Spans: TypeAlias = Callable[[Affine, int], tuple[tuple[Affine, int], tuple[Affine, int]]]
 Formula: TypeAlias = Callable[..., Value | tuple[Value, ...]]
 
 
@@ -43,89 +49,110 @@ def _geometry(op: Operator) -> LrnGeometry:
     return op.geometry
 
 
+@dataclass(frozen=True, slots=True)
+class _View:
+    """An operator's arrays as three axes; windows reach `halo` beyond an element along each."""
+
+    shape: Shape
+    halo: Shape
+
+    @classmethod
+    def of(cls, op: Operator) -> _View:
+        """(images, channels, positions), or (planes, rows, columns)."""
+        g = _geometry(op)
+        half = g.size // 2
+        if g.region == "across":
+            return cls((g.n, g.c, g.h * g.w), (0, half, 0))
+        return cls((g.n * g.c, g.h, g.w), (0, half, half))
+
+    def block(self, config: Config, machine: Machine) -> Shape:
+        """What a CPE has of a tile; the second axis is whole, and so is one with a halo."""
+        deal = DEALS[config["deal"]]
+        mesh = (machine.mesh.rows, machine.mesh.cols)
+        count, middle, last = self.shape
+        if not self.halo[2]:
+            last = min(config["block"], -(-last // deal[2].ways(mesh)))
+        share = config["block"] // (last * (middle if self.halo[2] else 1))
+        return min(max(1, share), -(-count // deal[0].ways(mesh))), middle, last
+
+    def padded(self, tile: Shape) -> Shape:
+        """A tile with its margins."""
+        return tuple(n + 2 * halo for n, halo in zip(tile, self.halo, strict=True))
+
+
 class LrnTemplate(Template):
     """Both directions."""
 
     name: ClassVar[str] = "lrn"
 
     def refuse(self, op: Operator, machine: Machine) -> str | None:
-        """Windows across channels, of a size that registers can hold."""
+        """Windows of not too many elements, and tiles that fit the LDM."""
         g = _geometry(op)
-        if g.region != "across":
-            return "windows within a channel are not scheduled"
-        if g.size > WIDEST:
-            return f"a window of {g.size} channels, at most {WIDEST} are scheduled"
+        if g.window > WIDEST:
+            return f"a window of {g.window} elements, at most {WIDEST} are scheduled"
         if g.count == 0:
             return f"an empty image {g.shape}"
         return None if next(iter(self.space(op, machine)), None) else "no tile fits the LDM"
 
     def space(self, op: Operator, machine: Machine) -> ConfigSpace:
         """How tiles are dealt, and positions of a block."""
-        blocks = Knob("block", (4, 8, 16, 32, 64, 128, 256))
+        within = _geometry(op).region == "within"
+        deals = (WHOLE_PLANES,) if within else tuple(range(len(DEALS)))
+        blocks = Knob("block", (4, 8, 16, 32, 64, 128, 256, 512, 1024))
         return ConfigSpace(
-            (Knob("deal", tuple(range(len(DEALS)))), blocks),
-            lambda c: _ldm_bytes(op, _block(op, c, machine)) <= machine.ldm.usable_bytes,
+            (Knob("deal", deals), blocks),
+            lambda c: _ldm_bytes(op, _View.of(op).block(c, machine)) <= machine.ldm.usable_bytes,
         )
 
     def sketch(self, op: Operator, config: Config, machine: Machine) -> float:
         """Rough cycles of the copies."""
-        g = _geometry(op)
-        images, _, positions = _block(op, config, machine)
-        row = 4 * positions
-        line = machine.dma.transaction_bytes
-        per_byte = machine.mesh.clock_hz / machine.dma.peak_bytes_per_s
-        ways = [
-            along.ways((machine.mesh.rows, machine.mesh.cols)) for along in DEALS[config["deal"]]
-        ]
-        steps = -(-g.n // (images * ways[0])) * -(-g.h * g.w // (positions * ways[2]))
-        tile = machine.mesh.cpes * images * g.c * (row + line) * per_byte
-        return steps * (tile + machine.dma.start_cycles)
+        view = _View.of(op)
+        block, line = view.block(config, machine), machine.dma.transaction_bytes
+        mesh = (machine.mesh.rows, machine.mesh.cols)
+        ways = [along.ways(mesh) for along in DEALS[config["deal"]]]
+        tiles = [-(-n // (m * w)) for n, m, w in zip(view.shape, block, ways, strict=True)]
+        gap = 0 if block[1:] == view.shape[1:] else line
+        moved = machine.mesh.cpes * block[0] * block[1] * (4 * block[2] + gap)
+        cycles = moved / machine.dma.peak_bytes_per_s * machine.mesh.clock_hz
+        return math.prod(tiles) * (cycles + machine.dma.start_cycles)
 
     def build(self, op: Operator, config: Config, machine: Machine) -> Program:
         """Images, or positions of one, are shared by the core groups; tiles of positions stream."""
-        g = _geometry(op)
-        b = Builder(
-            "lrn_forward" if isinstance(op, LrnForward) else "lrn_backward",
-            (machine.mesh.rows, machine.mesh.cols),
-        )
-        memory = {
-            operand.name: b.param(operand.name, (g.n, g.c, g.h * g.w))
-            for operand in (*op.inputs, *op.outputs)
-        }
-        block, deal = _block(op, config, machine), DEALS[config["deal"]]
+        view = _View.of(op)
         mesh = (machine.mesh.rows, machine.mesh.cols)
-        images, _, positions = (n * a.ways(mesh) for n, a in zip(block, deal, strict=True))
+        b = Builder("lrn_forward" if isinstance(op, LrnForward) else "lrn_backward", mesh)
+        memory = {
+            operand.name: b.param(operand.name, view.shape) for operand in (*op.inputs, *op.outputs)
+        }
+        block, deal = view.block(config, machine), DEALS[config["deal"]]
+        tile = tuple(n * along.ways(mesh) for n, along in zip(block, deal, strict=True))
+        count, last = view.shape[0], view.shape[2]
 
-        def share(start: Affine, count: int) -> None:
+        def share(start: Affine, size: int) -> None:
             with b.scope():
-                step = _Step(b, op, memory, deal, images, positions)
+                step = _Step(b, op, memory, deal, tile)
+                if tile[2] >= last:
+                    whole = (Affine(), last)
+                    step.stream("n", size, tile[0], lambda n, k: ((n + start, k), whole))
+                    return
                 b.tiles(
                     "n",
-                    count,
-                    images,
-                    lambda n, size: step.walk((n + start, size)),
+                    size,
+                    tile[0],
+                    lambda n, k: step.stream(
+                        "p", last, tile[2], lambda p, m: ((n + start, k), (p, m))
+                    ),
                 )
 
-        b.tiles("g", g.n, max(1, g.n // machine.core_groups), share, parallel=True)
+        b.tiles("g", count, max(1, count // machine.core_groups), share, parallel=True)
         return b.build()
-
-
-def _block(op: Operator, config: Config, machine: Machine) -> Shape:
-    """(images, channels, positions) of a CPE."""
-    g, deal = _geometry(op), DEALS[config["deal"]]
-    mesh = (machine.mesh.rows, machine.mesh.cols)
-    positions = min(config["block"], -(-g.h * g.w // deal[2].ways(mesh)))
-    images = min(max(1, config["block"] // positions), -(-g.n // deal[0].ways(mesh)))
-    return images, g.c, positions
 
 
 def _ldm_bytes(op: Operator, block: Shape) -> int:
     """Streams twice, one tile for each result, and the padded tile; backward one more."""
-    g = _geometry(op)
-    images, channels, positions = block
     tiles = 2 * len(op.inputs) + len(op.outputs) + isinstance(op, LrnBackward)
-    padded = channels + 2 * (g.size // 2)
-    return 4 * images * positions * (tiles * channels + padded) + 32 * (tiles + 1)
+    padded = math.prod(_View.of(op).padded(block))
+    return 4 * (tiles * math.prod(block) + padded) + 32 * (tiles + 1)
 
 
 class _Step:
@@ -137,49 +164,58 @@ class _Step:
         op: Operator,
         memory: dict[str, Buffer],
         deal: tuple[Along, Along, Along],
-        images: int,
-        positions: int,
+        tile: Shape,
     ) -> None:
         """Allocate; the margins of the padded tile stay zero."""
         self.b, self.op, self.memory, self.g = b, op, memory, _geometry(op)
-        self.positions, self.half = positions, self.g.size // 2
-        shape = (images, self.g.c, positions)
-        self.streams = {o.name: b.tile(o.name, shape, deal, 2) for o in op.inputs}
-        self.results = {o.name: b.tile(o.name, shape, deal) for o in op.outputs}
-        self.padded = b.tile("window", (images, self.g.c + 2 * self.half, positions), deal)
+        self.view, self.halo = _View.of(op), _View.of(op).halo
+        tile = (tile[0], *self.view.shape[1:2], tile[2])
+        self.streams = {o.name: b.tile(o.name, tile, deal, 2) for o in op.inputs}
+        self.results = {o.name: b.tile(o.name, tile, deal) for o in op.outputs}
+        self.padded = b.tile("window", self.view.padded(tile), deal)
         if isinstance(op, LrnBackward):
-            self.direct = b.tile("direct", shape, deal)
-        if self.half:
-            for start in (0, self.g.c + self.half):
-                b.apply(Zero(), box(self.padded, images, (start, self.half)))
+            self.direct = b.tile("direct", tile, deal)
+        for axis, halo in enumerate(self.halo):
+            for start in (0, tile[axis] + halo) if halo else ():
+                spans: list[Span | int] = list(self.padded.shape)
+                spans[axis] = (start, halo)
+                b.apply(Zero(), box(self.padded, *spans))
 
-    def walk(self, images: Span) -> None:
-        """Tiles of positions, double-buffered."""
-        names = [operand.name for operand in self.op.inputs]
+    def stream(self, name: str, total: int, size: int, spans: Spans) -> None:
+        """Tiles along one axis, double-buffered; `spans` gives the first and the last axis."""
+        names, middle = [operand.name for operand in self.op.inputs], self.view.shape[1]
 
-        def fetch(p: Affine, count: int, slot: Slot) -> None:
+        def fetch(at: Affine, count: int, slot: Slot) -> None:
+            first, last = spans(at, count)
             for name in names:
-                ldm = box(self.streams[name], images[1], self.g.c, count, slot=slot)
-                self.b.get(ldm, self._memory(name, images, (p, count)), Reply("in", slot))
+                ldm = box(self.streams[name], first[1], middle, last[1], slot=slot)
+                self.b.get(ldm, box(self.memory[name], first, middle, last), Reply("in", slot))
 
-        def compute(p: Affine, count: int, slot: Slot, first: bool) -> None:
-            sizes = images[1], self.g.c, count
+        def compute(at: Affine, count: int, slot: Slot, _: bool) -> None:
+            first, last = spans(at, count)
+            sizes = first[1], middle, last[1]
             self.b.wait(Reply("in", slot), len(names))
             sources = [box(self.streams[name], *sizes, slot=slot) for name in names]
             (self._forward if isinstance(self.op, LrnForward) else self._backward)(sizes, sources)
             for name, tile in self.results.items():
-                self.b.put(box(tile, *sizes), self._memory(name, images, (p, count)), Reply("out"))
+                mem = box(self.memory[name], first, middle, last)
+                self.b.put(box(tile, *sizes), mem, Reply("out"))
             self.b.wait(Reply("out"), len(self.results))
 
-        self.b.pipeline("p", self.g.h * self.g.w, self.positions, fetch, compute)
+        self.b.pipeline(name, total, size, fetch, compute)
 
-    def _memory(self, name: str, images: Span, positions: Span) -> Region:
-        return box(self.memory[name], images, self.g.c, positions)
+    def _middle(self, sizes: Shape) -> Region:
+        """The padded tile without its margins."""
+        return self._window(sizes, self.halo[1], self.halo[2])
+
+    def _window(self, sizes: Shape, row: int, col: int) -> Region:
+        return box(self.padded, sizes[0], (row, sizes[1]), (col, sizes[2]))
 
     def _shifted(self, sizes: Shape) -> Iterator[Region]:
-        """The padded tile from each row of the window on; the middle one is the image itself."""
-        for shift in range(2 * self.half + 1):
-            yield box(self.padded, sizes[0], (shift, sizes[1]), sizes[2])
+        """The padded tile as each element of the window sees it."""
+        for row in range(2 * self.halo[1] + 1):
+            for col in range(2 * self.halo[2] + 1):
+                yield self._window(sizes, row, col)
 
     def _map(self, formula: Formula, targets: list[Region], sources: list[Region]) -> None:
         code = trace(len(sources), formula)
@@ -188,8 +224,7 @@ class _Step:
     def _forward(self, sizes: Shape, sources: list[Region]) -> None:
         g = self.g
         (src,) = sources
-        middle = box(self.padded, sizes[0], (self.half, sizes[1]), sizes[2])
-        self._map(lambda x: x * x, [middle], [src])
+        self._map(lambda x: x * x, [self._middle(sizes)], [src])
 
         def normalise(x: Value, *squares: Value) -> tuple[Value, Value]:
             scale = g.k + g.weight * _total(squares)
@@ -201,7 +236,6 @@ class _Step:
     def _backward(self, sizes: Shape, sources: list[Region]) -> None:
         g = self.g
         src = sources[0]
-        middle = box(self.padded, sizes[0], (self.half, sizes[1]), sizes[2])
         direct = box(self.direct, *sizes)
 
         def ratio(x: Value, scale: Value, dy: Value) -> tuple[Value, Value]:
@@ -211,7 +245,7 @@ class _Step:
         def combine(x: Value, d: Value, *ratios: Value) -> Value:
             return d - (2 * g.weight * g.beta) * x * _total(ratios)
 
-        self._map(ratio, [direct, middle], sources)
+        self._map(ratio, [direct, self._middle(sizes)], sources)
         target = box(self.results["diff_src"], *sizes)
         self._map(combine, [target], [src, direct, *self._shifted(sizes)])
 

@@ -61,9 +61,10 @@ def im2col(matrix: Any, m: int, strip: Any, s: int, p: Any) -> None:
                         clear(to + 4 * at, left)
                         if p[7] == 1:
                             move(to + 4 * (at + left), source + 4 * (first + left), right - left)
-                        else:
-                            for x in range(left, right):
-                                matrix[m + at + x] = strip[s + first + x * p[7]]
+                        elif left < right:
+                            line, pixels = matrix[m + at + left :], strip[s + first + left * p[7] :]
+                            for x in range(right - left):
+                                line[x] = pixels[x * p[7]]
                         clear(to + 4 * (at + right), ow - right)
 
 
@@ -125,14 +126,18 @@ def col2im(strip: Any, s: int, matrix: Any, m: int, p: Any) -> None:
                     x0 = kx * p[9] + p[11]
                     left, right = _span(ow, p[7], x0, p[13])
                     row = ((c * kh + ky) * kw + kx) * p[17] + g * p[18]
+                    if left == right:
+                        continue
                     for y in range(top, bottom):
                         at, first = row + y * ow, plane + (y * p[6] + y0) * p[16] + x0
+                        line = matrix[m + at + left : m + at + right]
+                        pixels = strip[s + first + left * p[7] :]
                         if p[7] == 1:
-                            for x in range(left, right):
-                                strip[s + first + x] += matrix[m + at + x]
+                            for x in range(right - left):
+                                pixels[x] += line[x]
                         else:
-                            for x in range(left, right):
-                                strip[s + first + x * p[7]] += matrix[m + at + x]
+                            for x in range(right - left):
+                                pixels[x * p[7]] += line[x]
 
 
 @_leaf
@@ -148,30 +153,31 @@ def _split(copy: Any, src: Any, s: int, p: Any, height: int, width: int) -> None
             y, to = r * p[7] + py + p[9], (phase * height + r) * width
             inside = 0 <= y < p[3]
             left, right = (low, high) if inside else (width, width)
-            for x in range(left):
-                copy[to + x] = LOWEST
-            for x in range(right, width):
-                copy[to + x] = LOWEST
-            if not inside:
+            copy[to : to + left] = LOWEST
+            copy[to + right : to + width] = LOWEST
+            if not inside or low == high:
                 continue
-            at = s + y * p[4] + px + p[10]
+            # slices, so that no index can be negative: such loops become vector code
+            at = s + y * p[4] + px + p[10] + low * p[8]
+            line, pixels = copy[to + low : to + high], src[at:]
             if p[8] == 1:
-                for x in range(low, high):
-                    copy[to + x] = src[at + x]
+                for x in range(high - low):
+                    line[x] = pixels[x]
             elif p[8] == 2:
-                for x in range(low, high):
-                    copy[to + x] = src[at + 2 * x]
+                for x in range(high - low):
+                    line[x] = pixels[2 * x]
             else:
-                for x in range(low, high):
-                    copy[to + x] = src[at + x * p[8]]
+                for x in range(high - low):
+                    line[x] = pixels[x * p[8]]
 
 
 @_leaf
 def _fold(best: Any, taps: Any, values: Any, at: int, count: int, tap: int) -> None:
     """Where a value is greater than the best so far, it is the best, and this its place."""
     number = np.int32(tap)
+    line = values[at : at + count]
     for x in range(count):
-        value, old, where = values[at + x], best[x], taps[x]
+        value, old, where = line[x], best[x], taps[x]
         best[x] = value if value > old else old
         taps[x] = number if value > old else where
 
@@ -204,10 +210,11 @@ def max_pool(dst: Any, d: int, index: Any, i: int, src: Any, s: int, p: Any) -> 
             row, to = oy * width, (plane * oh + oy) * ow
             corner = (p[11] + oy * sh + p[9]) * p[13] + p[10]
             move(target + 4 * to, source + 4 * row, ow)
+            found, places = taps[row : row + ow], words[i + to : i + to + ow]
             for x in range(ow):
-                tap = taps[row + x]
+                tap = found[x]
                 place = np.int32(corner + x * sw) + tap
-                words[i + to + x] = place if tap >= 0 else tap
+                places[x] = place if tap >= 0 else tap
 
 
 @_leaf
@@ -247,16 +254,19 @@ def ave_pool(dst: Any, d: int, src: Any, s: int, p: Any) -> None:
                 row = s + (plane * rows + y) * cols
                 for kx in range(kw):
                     low, high = _span(ow, p[8], kx + p[10], cols)
-                    at = row + kx + p[10]
+                    if low == high:
+                        continue
+                    sums, pixels = total[low:high], src[row + kx + p[10] + low * p[8] :]
                     if p[8] == 2:
-                        for x in range(low, high):
-                            total[x] += src[at + 2 * x]
+                        for x in range(high - low):
+                            sums[x] += pixels[2 * x]
                     else:
-                        for x in range(low, high):
-                            total[x] += src[at + x * p[8]]
+                        for x in range(high - low):
+                            sums[x] += pixels[x * p[8]]
             height, at = _length(p, 0, oy), d + (plane * oh + oy) * ow
+            line = dst[at : at + ow]
             for x in range(ow):
-                dst[at + x] = np.divide(total[x], np.float32(height * _length(p, 1, x)))
+                line[x] = np.divide(total[x], np.float32(height * _length(p, 1, x)))
 
 
 @_leaf
@@ -275,6 +285,8 @@ def ave_pool_gradient(diff: Any, d: int, diff_dst: Any, s: int, p: Any) -> None:
                 row = d + (plane * rows + y) * cols
                 for kx in range(kw):
                     low, high = _span(ow, p[8], kx + p[10], cols)
-                    to = row + kx + p[10]
-                    for x in range(low, high):
-                        diff[to + x * p[8]] += share[x]
+                    if low == high:
+                        continue
+                    shares, pixels = share[low:high], diff[row + kx + p[10] + low * p[8] :]
+                    for x in range(high - low):
+                        pixels[x * p[8]] += shares[x]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from collections.abc import Callable
 from difflib import get_close_matches
 from typing import TypeAlias
@@ -80,9 +81,11 @@ def _read_real(field: Field, kind: Kind, text: str, negative: bool) -> float:
         value = float(int(text))
     else:
         value = float(text.rstrip("fF"))
-    largest = math.inf if field.cpp_type == FieldDescriptor.CPPTYPE_DOUBLE else _FLOAT_MAX
-    if kind == "number" and value >= largest:
+    single = field.cpp_type != FieldDescriptor.CPPTYPE_DOUBLE
+    if kind == "number" and value >= (_FLOAT_MAX if single else math.inf):
         raise BadLiteral(f"{field.name} is {text}, too large for its type")
+    if single:  # rounded here, as protobuf's releases do not agree about the largest number
+        (value,) = struct.unpack("<f", struct.pack("<f", value))
     return -value if negative else value
 
 

@@ -71,6 +71,12 @@ def put(message, field, value):
 CLASSES = [messages.NetParameter, messages.SolverParameter, messages.BlobProto, messages.Datum]
 
 
+def test_the_largest_float_survives_every_release_of_protobuf() -> None:
+    text = "dropout_param { dropout_ratio: 3.4028235e+38 }"
+    ratio = parse(text, messages.LayerParameter).message.dropout_param.dropout_ratio
+    assert ratio == 3.4028234663852886e38
+
+
 @pytest.mark.parametrize("message_class", CLASSES, ids=lambda c: c.DESCRIPTOR.name)
 def test_written_messages_read_back_equal_by_us_and_by_protobuf(message_class):
     @settings(max_examples=60, deadline=None)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from swcaffe.execute.codes import (
     ADD,
@@ -35,6 +34,7 @@ from swcaffe.execute.codes import (
     PANEL_IM2COL,
     ROW_SUM,
 )
+from swcaffe.execute.compiled import leaf, regrouped_leaf
 from swcaffe.execute.rows import clear, move
 from swcaffe.execute.vectors import evaluate
 from swcaffe.execute.windows import (
@@ -65,10 +65,8 @@ A_ROWS = 16 * ROWS
 DOT_DEPTH = 2048
 """Steps of k walked at once by dot products: their rows then stay in the first-level cache."""
 
-_leaf = njit(nogil=True, cache=True)
 
-
-@_leaf
+@leaf
 def _address(row: Any, number: int, variables: Any) -> Any:
     """Element offset of operand `number` for the current loop values."""
     at = ADDRESS + number * ADDRESS_SIZE
@@ -84,7 +82,7 @@ def _address(row: Any, number: int, variables: Any) -> Any:
     return total
 
 
-@_leaf
+@leaf
 def _copy(source: Any, s: int, target: Any, t: int, p: Any) -> None:
     """Copy a box of up to four axes; p: extents, source strides, target strides."""
     n, s3, t3 = p[3], p[7], p[11]
@@ -100,7 +98,7 @@ def _copy(source: Any, s: int, target: Any, t: int, p: Any) -> None:
                         target[b + x * t3] = source[a + x * s3]
 
 
-@_leaf
+@leaf
 def _fill(target: Any, t: int, p: Any) -> None:
     """Clear a box of up to four axes; p: extents, -, strides."""
     for i in range(p[0]):
@@ -114,7 +112,7 @@ def _fill(target: Any, t: int, p: Any) -> None:
                         target[b + x * p[11]] = np.float32(0)
 
 
-@_leaf
+@leaf
 def _add(target: Any, t: int, source: Any, s: int, p: Any) -> None:
     """Add a box of up to four axes to another; p: extents, source strides, target strides."""
     for i in range(p[0]):
@@ -126,7 +124,7 @@ def _add(target: Any, t: int, source: Any, s: int, p: Any) -> None:
                     target[b + x * p[11]] += source[a + x * p[7]]
 
 
-@_leaf
+@leaf
 def _broadcast(target: Any, t: int, source: Any, s: int, p: Any) -> None:
     """target (outer, n, inner) = source (n)."""
     outer, n, inner = p[0], p[1], p[2]
@@ -136,7 +134,7 @@ def _broadcast(target: Any, t: int, source: Any, s: int, p: Any) -> None:
             target[at : at + inner] = source[s + j]
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc"})
+@regrouped_leaf
 def _row_sum(target: Any, t: int, source: Any, s: int, p: Any) -> None:
     """target (m) += source (m, g, n) summed; p: m, g, n, and the first two strides of source.
 
@@ -153,7 +151,7 @@ def _row_sum(target: Any, t: int, source: Any, s: int, p: Any) -> None:
         target[t + i] += total
 
 
-@_leaf
+@leaf
 def _panel_gemm(c: Any, c0: int, a: Any, a0: int, b: Any, b0: int, p: Any) -> None:
     """_gemm with B in panels of COLS columns; writes C up to the end of its last panel."""
     m, n, k, c_row = p[0], p[1], p[2], p[7]
@@ -170,7 +168,7 @@ def _panel_gemm(c: Any, c0: int, a: Any, a0: int, b: Any, b0: int, p: Any) -> No
                 outer_tile(rows, k, left, panels + 4 * j * k, target, c_row, p[8])
 
 
-@_leaf
+@leaf
 def _dot_products(c: Any, c0: int, a: Any, a0: int, b: Any, b0: int, p: Any) -> None:
     """C += A B.T where the rows of A and of B are contiguous; p as in _gemm, k at least WIDTH."""
     m, n, k, a_row, b_row, c_row = p[0], p[1], p[2], p[3], p[6], p[7]
@@ -193,7 +191,7 @@ def _dot_products(c: Any, c0: int, a: Any, a0: int, b: Any, b0: int, p: Any) -> 
         k0 += depth
 
 
-@_leaf
+@leaf
 def _gemm(c: Any, c0: int, a: Any, a0: int, b: Any, b0: int, p: Any) -> None:
     """C = or += A B; p: m, n, k, strides of A and B, row stride of C, accumulate."""
     if p[8] == 0:
@@ -205,7 +203,7 @@ def _gemm(c: Any, c0: int, a: Any, a0: int, b: Any, b0: int, p: Any) -> None:
         sgemm_leaf(p[0], p[1], p[2], a[a0:], p[3], p[4], b[b0:], p[5], p[6], c[c0:], p[7])
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc"})
+@regrouped_leaf
 def _channel_sum(target: Any, t: int, source: Any, s: int, p: Any) -> None:
     """target[c] += sum over two axes; p: (extent, stride) of the channels and of the others."""
     if p[1] == 1:
@@ -230,7 +228,7 @@ def _channel_sum(target: Any, t: int, source: Any, s: int, p: Any) -> None:
         target[t + c] += total
 
 
-@_leaf
+@leaf
 def _map(code: Any, at: int, variables: Any, arrays: Any, tables: Any) -> int:
     """Vector code on the operands of the rows from `at` on; how many rows these are."""
     count: int = code[at, 1]
@@ -243,7 +241,7 @@ def _map(code: Any, at: int, variables: Any, arrays: Any, tables: Any) -> int:
     return -(-count // OPERANDS_PER_ROW)
 
 
-@_leaf
+@leaf
 def _pool(op: int, x: Any, i: int, y: Any, j: int, z: Any, k: int, p: Any) -> None:
     """The four poolings."""
     if op == MAX_POOL:
@@ -256,7 +254,7 @@ def _pool(op: int, x: Any, i: int, y: Any, j: int, z: Any, k: int, p: Any) -> No
         ave_pool_gradient(x, i, y, j, p)
 
 
-@_leaf
+@leaf
 def run(code: Any, first: int, last: int, low: int, high: int, arrays: Any, tables: Any) -> None:
     """Interpret rows first .. last - 1 of a program.
 

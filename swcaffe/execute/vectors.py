@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import njit
 
 from swcaffe.arrays import F64, Shape
+from swcaffe.execute.compiled import leaf
 from swcaffe.execute.rows import move
 from swcaffe.ir.buffer import Region, strides
 from swcaffe.ir.intrinsics.map import Map
@@ -92,10 +92,7 @@ def _merge(layout: Layout) -> Layout:
     return tuple(n for n, _ in padded), list(zip(*(steps for _, steps in padded), strict=True))
 
 
-_leaf = njit(nogil=True, cache=True)
-
-
-@_leaf
+@leaf
 def _step(op: int, v: Any, r: int, a: int, b: int, c: int, d: int, n: int) -> None:
     """v[r] = op(v[a], v[b], v[c], v[d]) on n elements of registers v."""
     if op == _ADD:
@@ -130,7 +127,7 @@ def _step(op: int, v: Any, r: int, a: int, b: int, c: int, d: int, n: int) -> No
         _function(op, v, r, a, b, n)
 
 
-@_leaf
+@leaf
 def _function(op: int, v: Any, r: int, a: int, b: int, n: int) -> None:
     """The steps that call the host's library."""
     if op == _SQRT:
@@ -147,7 +144,7 @@ def _function(op: int, v: Any, r: int, a: int, b: int, n: int) -> None:
             v[r, x] = v[a, x] ** v[b, x]
 
 
-@_leaf
+@leaf
 def _load(v: Any, r: int, source: int, stride: int, n: int) -> None:
     """Elements from a byte address on, `stride` bytes apart, into a register."""
     register = v.ctypes.data + 4 * r * CHUNK
@@ -163,7 +160,7 @@ def _load(v: Any, r: int, source: int, stride: int, n: int) -> None:
             move(register + 4 * x, source + x * stride, 1)
 
 
-@_leaf
+@leaf
 def _store(target: int, stride: int, v: Any, r: int, n: int) -> None:
     """A register to elements from a byte address on, `stride` bytes apart."""
     register = v.ctypes.data + 4 * r * CHUNK
@@ -174,7 +171,7 @@ def _store(target: int, stride: int, v: Any, r: int, n: int) -> None:
             move(target + x * stride, register + 4 * x, 1)
 
 
-@_leaf
+@leaf
 def evaluate(operands: Any, extents: Any, table: Any) -> None:
     """Run a table on operands at these byte addresses: results, then arguments."""
     inputs, constants, steps, results = table[0], table[1], table[2], table[3]

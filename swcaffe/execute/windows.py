@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from swcaffe.execute.compiled import leaf
 from swcaffe.execute.rows import clear, move
 from swcaffe.kernels import COLS
 
@@ -25,10 +25,8 @@ LOWEST = np.float32(-3.4028234663852886e38)
 LINE = 16
 """Floats of a cache line of the host."""
 
-_leaf = njit(nogil=True, cache=True)
 
-
-@_leaf
+@leaf
 def _span(out: int, stride: int, offset: int, size: int) -> tuple[int, int]:
     """Output positions o for which 0 <= o * stride + offset < size."""
     low = 0 if offset >= 0 else -(offset // stride)
@@ -37,7 +35,7 @@ def _span(out: int, stride: int, offset: int, size: int) -> tuple[int, int]:
     return low, max(low, min(high, out))
 
 
-@_leaf
+@leaf
 def im2col(matrix: Any, m: int, strip: Any, s: int, p: Any) -> None:
     """p: channels, images, out, kernel, stride, dilation, shift, strip sizes, strides."""
     channels, images, oh, ow, kh, kw = p[0], p[1], p[2], p[3], p[4], p[5]
@@ -68,7 +66,7 @@ def im2col(matrix: Any, m: int, strip: Any, s: int, p: Any) -> None:
                         clear(to + 4 * (at + right), ow - right)
 
 
-@_leaf
+@leaf
 def _panel_row(to: int, depth: int, at: int, source: int, count: int, zero: bool) -> None:
     """Write `count` columns from `at` on of a matrix row in panels of COLS, (depth, COLS) each."""
     while count > 0:
@@ -82,7 +80,7 @@ def _panel_row(to: int, depth: int, at: int, source: int, count: int, zero: bool
         at, source, count = at + part, source + 4 * part, count - part
 
 
-@_leaf
+@leaf
 def panel_im2col(matrix: Any, m: int, strip: Any, s: int, p: Any) -> None:
     """im2col at column stride 1, with the matrix in panels; p as there."""
     channels, images, oh, ow, kh, kw = p[0], p[1], p[2], p[3], p[4], p[5]
@@ -109,7 +107,7 @@ def panel_im2col(matrix: Any, m: int, strip: Any, s: int, p: Any) -> None:
                         _panel_row(to, depth, row + right, 0, ow - right, True)
 
 
-@_leaf
+@leaf
 def col2im(strip: Any, s: int, matrix: Any, m: int, p: Any) -> None:
     """The adjoint of im2col; the strip is cleared first."""
     channels, images, oh, ow, kh, kw = p[0], p[1], p[2], p[3], p[4], p[5]
@@ -140,7 +138,7 @@ def col2im(strip: Any, s: int, matrix: Any, m: int, p: Any) -> None:
                                 pixels[x * p[7]] += line[x]
 
 
-@_leaf
+@leaf
 def _split(copy: Any, src: Any, s: int, p: Any, height: int, width: int) -> None:
     """A plane by stride, (sh, sw, height, width): windows' taps then lie without gaps.
 
@@ -171,7 +169,7 @@ def _split(copy: Any, src: Any, s: int, p: Any, height: int, width: int) -> None
                     line[x] = pixels[x * p[8]]
 
 
-@_leaf
+@leaf
 def _fold(best: Any, taps: Any, values: Any, at: int, count: int, tap: int) -> None:
     """Where a value is greater than the best so far, it is the best, and this its place."""
     number = np.int32(tap)
@@ -182,7 +180,7 @@ def _fold(best: Any, taps: Any, values: Any, at: int, count: int, tap: int) -> N
         taps[x] = number if value > old else where
 
 
-@_leaf
+@leaf
 def max_pool(dst: Any, d: int, index: Any, i: int, src: Any, s: int, p: Any) -> None:
     """p: planes, out, strip, kernel, stride, shift, first, size, pad; taps in row order.
 
@@ -217,7 +215,7 @@ def max_pool(dst: Any, d: int, index: Any, i: int, src: Any, s: int, p: Any) -> 
                 places[x] = place if tap >= 0 else tap
 
 
-@_leaf
+@leaf
 def max_pool_gradient(diff: Any, d: int, index: Any, i: int, diff_dst: Any, s: int, p: Any) -> None:
     """p as in max_pool; places outside the strip are another strip's."""
     planes, outputs, inputs = p[0], p[1] * p[2], p[3] * p[4]
@@ -231,7 +229,7 @@ def max_pool_gradient(diff: Any, d: int, index: Any, i: int, diff_dst: Any, s: i
                 diff[image + place] += diff_dst[s + x]
 
 
-@_leaf
+@leaf
 def _length(p: Any, axis: int, position: int) -> int:
     """Length of a window, clipped to the padded image."""
     start = position * p[7 + axis] + p[9 + axis]
@@ -241,7 +239,7 @@ def _length(p: Any, axis: int, position: int) -> int:
     return length
 
 
-@_leaf
+@leaf
 def ave_pool(dst: Any, d: int, src: Any, s: int, p: Any) -> None:
     """p as in max_pool; sums along output rows, then one division an output."""
     planes, oh, ow, rows, cols, kh, kw = p[0], p[1], p[2], p[3], p[4], p[5], p[6]
@@ -269,7 +267,7 @@ def ave_pool(dst: Any, d: int, src: Any, s: int, p: Any) -> None:
                 line[x] = np.divide(total[x], np.float32(height * _length(p, 1, x)))
 
 
-@_leaf
+@leaf
 def ave_pool_gradient(diff: Any, d: int, diff_dst: Any, s: int, p: Any) -> None:
     """p as in max_pool; every output's share goes to its window."""
     planes, oh, ow, rows, cols, kh, kw = p[0], p[1], p[2], p[3], p[4], p[5], p[6]

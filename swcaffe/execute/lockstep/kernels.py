@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from swcaffe.execute.compiled import leaf
 
 __all__ = [
     "ARRIVING",
@@ -36,10 +37,8 @@ UNWRITTEN, WRITTEN, ARRIVING, LEAVING = 0, 1, 2, 3
 Bit 0 says that it may be read, bit 1 that it may not be written.
 """
 
-_leaf = njit(nogil=True, cache=True)
 
-
-@_leaf
+@leaf
 def _rows(extents: Any, strides: Any) -> tuple[int, int, int, int]:
     """(n0, n1, n2, length): a box as rows of elements without gaps, as few and long as they go."""
     n0, n1, n2, length = extents[0], extents[1], extents[2], extents[3]
@@ -54,7 +53,7 @@ def _rows(extents: Any, strides: Any) -> tuple[int, int, int, int]:
     return n0, n1, n2, length
 
 
-@_leaf
+@leaf
 def first_not(
     state: Any, octets: Any, at: int, extents: Any, strides: Any, words: int, mask: int, wanted: int
 ) -> Any:
@@ -85,7 +84,7 @@ def first_not(
     return -1
 
 
-@_leaf
+@leaf
 def claim(state: Any, at: int, extents: Any, strides: Any, words: int, value: int) -> None:
     """Give every word of the box a state."""
     for cpe in range(state.shape[0]):
@@ -97,7 +96,7 @@ def claim(state: Any, at: int, extents: Any, strides: Any, words: int, value: in
                     state[cpe, row : row + length * words] = np.uint8(value)
 
 
-@_leaf
+@leaf
 def move(
     memory: Any,
     starts: Any,
@@ -155,7 +154,7 @@ def move(
         counts[cpe, 0] += e[0] * e[1] * e[2] * e[3]
 
 
-@_leaf
+@leaf
 def clear(ldm: Any, at: int, extents: Any, strides: Any) -> None:
     """Zero a box."""
     for cpe in range(ldm.shape[0]):
@@ -168,7 +167,7 @@ def clear(ldm: Any, at: int, extents: Any, strides: Any) -> None:
                         ldm[cpe, row + x * strides[3]] = np.float32(0)
 
 
-@_leaf
+@leaf
 def clear_outside(ldm: Any, at: int, extents: Any, strides: Any, valid: Any) -> None:
     """Zero a box except for its first `valid` (cpes, 4) elements on every axis."""
     for cpe in range(ldm.shape[0]):
@@ -182,7 +181,7 @@ def clear_outside(ldm: Any, at: int, extents: Any, strides: Any, valid: Any) -> 
                         ldm[cpe, row + x * strides[3]] = np.float32(0)
 
 
-@_leaf
+@leaf
 def widen(
     doubles: Any, target: int, ldm: Any, source: int, rows: int, cols: int, swap: bool
 ) -> None:
@@ -194,7 +193,7 @@ def widen(
                 doubles[cpe, target + to] = np.float64(ldm[cpe, source + i * cols + j])
 
 
-@_leaf
+@leaf
 def _send(
     row_bus: Any, col_bus: Any, doubles: Any, a: int, a_row: int, b: int, step: int, counts: Any
 ) -> None:
@@ -212,7 +211,7 @@ def _send(
             counts[1] += 1
 
 
-@_leaf
+@leaf
 def _multiply(sums: Any, row_bus: Any, col_bus: Any) -> None:
     """Every CPE takes what its two queues hold and adds all products to its register tile."""
     for r in range(row_bus.shape[0]):
@@ -223,7 +222,7 @@ def _multiply(sums: Any, row_bus: Any, col_bus: Any) -> None:
                     sums[r, q, i, x] += left * col_bus[q, x]
 
 
-@_leaf
+@leaf
 def rlc_gemm(
     ldm: Any,
     c: int,
@@ -271,7 +270,7 @@ def rlc_gemm(
                         ldm[cpe, at + j] = np.float32(registers[cpe, i, j])
 
 
-@_leaf
+@leaf
 def broadcast(ldm: Any, target: int, source: int, outer: int, n: int, inner: int) -> None:
     """target (outer, n, inner) = source (n)."""
     for cpe in range(ldm.shape[0]):
@@ -282,7 +281,7 @@ def broadcast(ldm: Any, target: int, source: int, outer: int, n: int, inner: int
                     ldm[cpe, at + x] = ldm[cpe, source + j]
 
 
-@_leaf
+@leaf
 def add(
     ldm: Any, target: int, target_strides: Any, source: int, source_strides: Any, extents: Any
 ) -> None:
@@ -300,7 +299,7 @@ def add(
                         ldm[cpe, t + x * target_strides[3]] += ldm[cpe, s + x * source_strides[3]]
 
 
-@_leaf
+@leaf
 def row_sum(ldm: Any, target: int, source: int, extents: Any, strides: Any) -> None:
     """target (m) += source (m, g, n) summed in double; axes 1 to 3 of the box."""
     for cpe in range(ldm.shape[0]):
@@ -314,7 +313,7 @@ def row_sum(ldm: Any, target: int, source: int, extents: Any, strides: Any) -> N
             ldm[cpe, target + i] = np.float32(total)
 
 
-@_leaf
+@leaf
 def channel_sum(
     ldm: Any, target: int, source: int, extents: Any, strides: Any, channel: int
 ) -> None:

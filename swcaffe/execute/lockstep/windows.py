@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from swcaffe.execute.compiled import leaf
 
 __all__ = ["ave_pool", "ave_pool_gradient", "col2im", "im2col", "max_pool", "max_pool_gradient"]
 
 LOWEST = np.float32(-3.4028234663852886e38)
 """-FLT_MAX."""
 
-_leaf = njit(nogil=True, cache=True)
 
-
-@_leaf
+@leaf
 def im2col(
     ldm: Any,
     matrix: int,
@@ -52,7 +51,7 @@ def im2col(
                         ldm[cpe, to + oy * w[1] + ox] = value
 
 
-@_leaf
+@leaf
 def col2im(
     ldm: Any, strip: int, strip_strides: Any, matrix: int, matrix_strides: Any, extents: Any, w: Any
 ) -> None:
@@ -82,7 +81,7 @@ def col2im(
                         ldm[cpe, plane + y * strip_strides[2] + x] = np.float32(plane_sums[y, x])
 
 
-@_leaf
+@leaf
 def _window(w: Any, axis: int, position: int, extent: int) -> tuple[int, int, int]:
     """(start, end, divisor's length) of a window; w: kernel, stride, pad, size, shift, first."""
     start = position * w[2 + axis] + w[8 + axis]
@@ -91,7 +90,7 @@ def _window(w: Any, axis: int, position: int, extent: int) -> tuple[int, int, in
     return max(start, 0), min(start + w[axis], extent), length
 
 
-@_leaf
+@leaf
 def max_pool(
     ldm: Any, ints: Any, dst: int, index: int, out: Any, src: int, strip: Any, w: Any
 ) -> None:
@@ -113,7 +112,7 @@ def max_pool(
                     ints[cpe, index + at] = place
 
 
-@_leaf
+@leaf
 def max_pool_gradient(
     ldm: Any, ints: Any, diff: int, strip: Any, index: int, diff_dst: int, out: Any, w: Any
 ) -> None:
@@ -132,7 +131,7 @@ def max_pool_gradient(
                 ldm[cpe, diff + plane * size + at] = np.float32(total[at])
 
 
-@_leaf
+@leaf
 def ave_pool(ldm: Any, dst: int, out: Any, src: int, strip: Any, w: Any) -> None:
     """Means of windows, summed in double."""
     for cpe in range(ldm.shape[0]):
@@ -150,7 +149,7 @@ def ave_pool(ldm: Any, dst: int, out: Any, src: int, strip: Any, w: Any) -> None
                     ldm[cpe, dst + at] = np.float32(np.divide(total, rows * cols))
 
 
-@_leaf
+@leaf
 def ave_pool_gradient(ldm: Any, diff: int, strip: Any, diff_dst: int, out: Any, w: Any) -> None:
     """Every output's share to its window, summed in double."""
     for cpe in range(ldm.shape[0]):

@@ -65,10 +65,15 @@ def _byte(value: bytes) -> Iterator[str]:
             yield sign if 32 <= number < 127 else f"\\{number:03o}"
 
 
+_FLOAT_MAX = 3.4028234663852886e38
+
+
 def _real(value: float, *, single: bool) -> str:
     """The fewest digits, from six (double: fifteen) on, that give the value back."""
     if not math.isfinite(value):
         return str(value)
+    if single and abs(value) == _FLOAT_MAX:
+        return repr(value)  # fewer digits round up, which some readers take for infinity
     for digits in range(6, 9) if single else range(15, 17):
         text = f"{value:.{digits}g}"
         back = float(text)
